@@ -20,9 +20,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from maint.config import paths
-from maint.config.suggestions import meant
 from maint.errors import Invalid, Position, Stopped
-from maint.model.formatting import show_count, show_duration, show_size, show_some
+from maint.model.formatting import meant, show_count, show_duration, show_size, show_some
 from maint.model.json import Json
 
 MAX_SOURCE = 64_000

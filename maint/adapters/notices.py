@@ -1,5 +1,6 @@
-"""Send notices by webhook, mail, ping, program or package, each within its limit; failures are returned."""
+"""Send notices by webhook, mail, ping, program or package, each within its limit; run the operator's programs."""
 
+import os
 import smtplib
 import socket
 import ssl
@@ -16,12 +17,12 @@ from maint.adapters.clock import is_of_another
 from maint.adapters.http import tls
 from maint.adapters.http.request import Bearer, HttpCall, Timeouts
 from maint.adapters.http.transport import Peer, Transport
-from maint.adapters.programs import LocalPrograms
 from maint.config.fields import is_address, url
 from maint.config.notices import Mail, NoticeSettings
+from maint.config.programs import plain_environment, run_program
 from maint.config.secrets import in_one_line
-from maint.config.suggestions import meant
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, MaintError, WorkFailed
+from maint.model.formatting import meant
 from maint.model.notice import Kind, Notice, Told
 from maint.model.secret import scrub
 from maint.ports import Clock, Secrets
@@ -277,3 +278,26 @@ def _chosen(one: NoticeSettings, notices: Sequence[Notice]) -> Iterator[tuple[st
             if way not in seen:
                 seen.add(way)
                 yield way, notice
+
+
+_TAIL = 64 * 1024  # bytes of what a program prints, for the lines that are shown where it fails
+
+
+class LocalPrograms:
+    """`ports.Programs`."""
+
+    def run(self, words: Sequence[str], given: bytes, timeout: float, folder: Path = Path("/")) -> None:
+        """Run a program with its standard input, for at most so many seconds; WorkFailed: it did not end with 0."""
+        environ = plain_environment(os.environ)
+        try:
+            ended = run_program(words, environ=environ, folder=folder, timeout=timeout, given=given, tail=_TAIL)
+        except TimeoutError as error:
+            hint = "run it by hand as the user who runs maint: it may wait for an answer"
+            raise WorkFailed(f"{words[0]} {error}", hint=hint) from None
+        except OSError as error:
+            hint = "name a program by its whole path, which the user who runs maint may run"
+            raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
+        if ended.status:
+            said = scrub((ended.err or ended.out).decode(errors="replace")).strip().splitlines()
+            hint = "run it by hand as the user who runs maint, with what it reads on its standard input"
+            raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-3:], hint=hint)

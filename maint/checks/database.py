@@ -5,7 +5,7 @@ import re
 from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
 from maint.checks.thresholds import UNKNOWN, supported, threshold
-from maint.model.host_paths import PROPERTIES, SETTINGS
+from maint.model.manager import PROPERTIES, SETTINGS
 
 # Of a setting of the database by its last word: blanks around it are nobody's, as Java reads them.
 VALUE = 'sed -n "s/^com[.]cloudera[.]cmf[.]db[.]$1[[:space:]]*=[[:space:]]*\\([^[:space:]]*\\).*/\\1/p"'

@@ -23,8 +23,7 @@ from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
 from maint.model.secret import scrub
 from maint.ports import Fleet, ManagerSight, Sight
-from maint.ports.manager_host import CHECK, look
-from maint.ports.truststore import Trial, try_served
+from maint.ports.manager_host import CHECK, Trial, look, try_served
 from maint.render import from_file
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from maint import plugins
 from maint.checks import clock, database, disks, ecs, ecs_plan, java, kerberos, network, server, service, system, tls
 from maint.checks.check import PHASES, PROFILES, SOURCES, Check, Verdict
 from maint.checks.facts import CouldNotTell, NotApplicable
-from maint.config.suggestions import meant
 from maint.errors import Stopped, UsageError
+from maint.model.formatting import meant
 
 _SUBJECTS = (system, java, network, clock, disks, server, tls, database, kerberos, ecs, service, ecs_plan)
 OWN: dict[str, Check] = {

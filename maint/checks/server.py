@@ -27,7 +27,7 @@ from maint.checks.tls import require_auto_tls
 from maint.model import java_options
 from maint.model.fleet import State
 from maint.model.formatting import parse_time, show_count
-from maint.model.host_paths import CERTMANAGER, GUID, PARCELS, PROPERTIES, STATE
+from maint.model.manager import CERTMANAGER, GUID, PARCELS, PROPERTIES, STATE
 from maint.ports.manager_host import CHECK, Proof
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")

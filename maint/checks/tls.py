@@ -9,7 +9,7 @@ from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held,
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.model.fleet import State
 from maint.model.formatting import show_count
-from maint.ports.truststore import DEFAULT_PATH, mending
+from maint.ports.manager_host import DEFAULT_PATH, mending
 
 _AGENT = "/var/lib/cloudera-scm-agent"
 _FOLDER = f"{_AGENT}/agent-cert"

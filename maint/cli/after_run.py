@@ -17,8 +17,8 @@ from maint.cli.monitoring.outcomes import VerbOutcome
 from maint.cli.open_site import named_in
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
-from maint.config.actor import actor
-from maint.engine import past_runs, takeovers
+from maint.config.paths import actor
+from maint.engine import lease, past_runs
 from maint.engine.history import forget, prunable
 from maint.engine.shared_runs import unless_held
 from maint.errors import (
@@ -244,14 +244,14 @@ def tell_left(site: ConfiguredSite, screen: Screen, run: str) -> None:
 
 def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
     """Tell that a lease was taken over, once: a machine that died at work cannot tell it."""
-    one = takeovers.last(site.state)
+    one = lease.last_takeover(site.state)
     if one is None or one.told:
         return
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
     more = {"run": one.run, "exit": MaintError.exit_code, "hint": named_in(hint, site.settings.name)}
     told = tell(site, screen, [_notice(site, Kind.FAILURE, verb_of(one.playbook), one.words, **more)])
     if _reached(told):
-        takeovers.mark(site.state, one, told=True)
+        lease.mark_takeover(site.state, one, told=True)
 
 
 def _reached(told: Sequence[Told]) -> bool:

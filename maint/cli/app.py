@@ -39,7 +39,11 @@ COMMANDS = {
     "doctor": ("site.doctor:doctor", "Say what stands in the way of the next backup or restore.", "--site prod"),
     "help": ("help.topics:topic", "Read a help topic; without one, list them.", "backup"),
     "version": ("help.topics:version", "Show the version of maint.", ""),
-    "lab demo": ("lab.demo:demo", "Show the main job in a minute: back up, lose it all, bring it back, prove it.", ""),
+    "lab demo": (
+        "lab.commands:demo",
+        "Show the main job in a minute: back up, lose it all, bring it back, prove it.",
+        "",
+    ),
     "lab up": (
         "lab.commands:up",
         "Bring a lab up, and print the line that points other commands to it.",
@@ -120,7 +124,11 @@ COMMANDS = {
     ),
     "playbook list": ("playbooks.commands:list_playbooks", "List the shipped playbooks.", ""),
     "playbook show": ("playbooks.commands:show", "Print a playbook.", "retire-cluster"),
-    "playbook lint": ("playbooks.lint:lint", "Check playbooks: all mistakes at once, with their places.", "own.yaml"),
+    "playbook lint": (
+        "playbooks.lint:lint",
+        "Check playbooks: all mistakes at once, with their places.",
+        "own.yaml",
+    ),
     "playbook test": (
         "playbooks.test:test",
         "Try playbooks in a lab, and compare with what test files expect.",
@@ -202,7 +210,7 @@ COMMANDS = {
     ),
     "backup drill": ("backup.drill:drill", "Rehearse a restore in a throw-away manager.", "--timeout 30m"),
     "backup files": (
-        "backup.files:files",
+        "backup.list:files",
         "List the manager's own files in a snapshot, or take one out.",
         "20260102T --extract /etc/cloudera-scm-server/uuid --to uuid",
     ),

@@ -16,8 +16,7 @@ from maint.model.secret import Secret
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
-    from maint.adapters.notices import NoticeSender
-    from maint.adapters.programs import LocalPrograms
+    from maint.adapters.notices import LocalPrograms, NoticeSender
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
     from maint.adapters.ssh.fleet import FabricFleet
@@ -171,7 +170,7 @@ class ConfiguredSite:
     @cached_property
     def programs(self) -> "LocalPrograms":
         """Programs of the operator's on this machine."""
-        from maint.adapters.programs import LocalPrograms
+        from maint.adapters.notices import LocalPrograms
 
         return LocalPrograms()
 

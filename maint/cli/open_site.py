@@ -1,15 +1,20 @@
-"""Open the site that a command works on, and close it afterwards."""
+"""Open the site that a command works on, ask for a secret unseen, say what a proxy is for; close it afterwards."""
 
+import getpass
 import os
 import re
 import select
 import shlex
+import signal
 import sys
 import termios
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,10 +22,10 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected, kept_config, settings_of, with_kept_config
 from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
-from maint.cli.typed_secret import ask_secret
-from maint.config.actor import actor
-from maint.config.paths import config_file
+from maint.config.fields import is_address
+from maint.config.paths import actor, config_file
 from maint.config.precedence import Settings
+from maint.config.schema import SiteSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Refused, StoreFailed
 from maint.files import visible
@@ -278,3 +283,91 @@ def _warn_of_own_window(site: ConfiguredSite, warn: Callable[[str], None]) -> No
         return
     if window is not None:
         warn(_left_open(window.run, window.opened_at, CLOSE_COMMAND))
+
+
+def proxies(settings: SiteSettings) -> Iterator[str]:
+    """Yield in words what goes through which proxy, never with its password; nothing where nothing does."""
+    from urllib.request import getproxies, proxy_bypass  # slow to import, and most commands only read files
+
+    if settings.proxy:
+        yield from _addresses(settings, settings.proxy)
+    backup = settings.backup
+    for store in (backup.store, *backup.copies) if backup else ():
+        bucket = urlsplit(store).netloc
+        s3 = backup.s3.of(bucket) if backup and store.startswith("s3:") else None
+        if s3 is None:
+            continue
+        address = s3.endpoint or f"https://{bucket}.s3.{s3.region}.amazonaws.com"
+        proxy, where = s3.proxy, "backup.s3.proxy"
+        if proxy is None and not proxy_bypass(urlsplit(address).hostname or ""):
+            scheme = urlsplit(address).scheme
+            proxy, where = getproxies().get(scheme), f"{scheme.upper()}_PROXY"
+        if proxy:
+            host = urlsplit(proxy if "://" in proxy else f"//{proxy}").hostname  # the environment may name no scheme
+            others = "" if settings.proxy else "; manager, hosts and virtual clusters do not"
+            yield f"{store} goes through {host} ({where}){others}"
+
+
+def _addresses(settings: SiteSettings, proxy: str) -> Iterator[str]:
+    from maint.adapters.http.tls import proxy_for  # slow to import, and few sites have a proxy
+
+    manager = settings.manager
+    host = f"[{manager.host}]" if ":" in manager.host else manager.host
+    addresses = {f"manager {manager.host}": f"https://{host}:{manager.tls_port}"}
+    for one in settings.virtual_clusters:
+        addresses[f"virtual cluster {one.name}"] = one.base_url
+        addresses[f"gateway of {one.name}"] = one.auth_url
+    for notice in settings.notify:
+        for what in (notice.webhook, notice.ping):
+            if what is not None:  # an address that is a secret is not looked at
+                addresses[f"notice {notice.name}"] = what.url if is_address(what.url) else ""
+    for name, url in addresses.items():
+        through = f"goes through {urlsplit(proxy).netloc} (proxy)"
+        if not url:
+            yield f"{name} {through}, unless NO_PROXY names its host"
+        else:
+            yield (
+                f"{name} {through}" if proxy_for(proxy, url) else f"{name} is reached directly: NO_PROXY names its host"
+            )
+
+
+def ask_secret(words: str) -> str:
+    """Return what is typed after these words, unseen; EOFError at the end of input."""
+    with _guarding(words):
+        return getpass.getpass(words)
+
+
+@contextmanager
+def _guarding(words: str) -> Iterator[None]:
+    # Not every shell puts the terminal right: mute after SIGQUIT, it showed the secret after Ctrl-Z and `fg`.
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:  # getpass reads standard input then
+        yield
+        return
+    try:
+        if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
+            yield
+            return
+        before = termios.tcgetattr(terminal)
+
+        def leave(number: int, _frame: FrameType | None) -> None:
+            hidden = termios.tcgetattr(terminal)
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)  # ends here, or goes on here once it is continued
+            signal.signal(number, leave)
+            with suppress(termios.error):
+                termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
+            os.write(terminal, words.encode())
+
+        guarded = [one for one in (signal.SIGQUIT, signal.SIGTSTP) if signal.getsignal(one) == signal.SIG_DFL]
+        for number in guarded:
+            signal.signal(number, leave)
+        try:
+            yield
+        finally:
+            for number in guarded:
+                signal.signal(number, signal.SIG_DFL)
+    finally:
+        os.close(terminal)

@@ -19,13 +19,12 @@ from maint.cli.run_report import action_json
 from maint.cli.screen import Screen
 from maint.config.fields import API_PATH, endpoint, jobs_api, url
 from maint.config.paths import absolute
-from maint.config.suggestions import did_you_mean
 from maint.engine import past_runs
 from maint.engine.history import actions_left
 from maint.engine.journal import RunState
 from maint.errors import Invalid, PartlyDone, Refused
 from maint.files import is_file
-from maint.model.formatting import tell_times
+from maint.model.formatting import did_you_mean, tell_times
 from maint.model.json import Json
 from maint.model.plan import Action, Phase, Plan
 from maint.ports import Site

@@ -11,9 +11,8 @@ from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, te
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
-from maint.cli.open_site import limited, limits_of, name_cluster, opened, warn_of_windows
+from maint.cli.open_site import limited, limits_of, name_cluster, opened, proxies, warn_of_windows
 from maint.cli.options import Flags
-from maint.cli.proxies import proxies
 from maint.cli.resume_values import (
     CLUSTERS,
     HOSTS,

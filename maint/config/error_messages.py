@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from maint.config.fields import SHAPES
-from maint.config.suggestions import KeyPath, did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError
+from maint.model.formatting import KeyPath, did_you_mean, dotted
 from maint.model.json import Json
 
 M = TypeVar("M", bound=BaseModel)

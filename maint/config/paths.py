@@ -1,6 +1,8 @@
-"""Where files lie: the configuration, the state of its sites, the playbooks and templates of the product."""
+"""Where files lie: configuration, state, the playbooks and templates of the product; and whose account runs this."""
 
+import os
 import pwd
+import socket
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -157,3 +159,26 @@ def template(name: str) -> str:
     if not name or any(step in ("", ".", "..") for step in steps):
         raise FileNotFoundError(name)
     return shipped_folder("templates").joinpath(*steps).read_text(encoding="utf-8")
+
+
+def account() -> str:
+    """Return the name of this process's account, by number where it has none.
+
+    What the environment says of it is not asked: there anybody can say anything.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in containers
+        return f"uid {os.getuid()}"
+
+
+def user() -> str:
+    """Return whose account runs this, and who became it by sudo: `root (ann)`."""
+    name = account()
+    before = os.environ.get("SUDO_USER", "")
+    return f"{name} ({before})" if before.isprintable() and before not in ("", name) else name
+
+
+def actor() -> str:
+    """Return who runs this, as `user@host`."""
+    return f"{user()}@{socket.gethostname()}"

@@ -13,9 +13,9 @@ from maint.config.error_messages import inside, members
 from maint.config.paths import CLOSED_HINT, config_file, expanded, state_folder, unseen
 from maint.config.schema import Config, Site, SiteSettings
 from maint.config.sites import Gathered, distinct, gather, read_files, site_names
-from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError
+from maint.model.formatting import KeyPath, dotted, meant
 from maint.model.json import Json
 
 GENERAL: dict[str, str] = {

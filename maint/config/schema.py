@@ -37,8 +37,8 @@ from maint.config.notices import Hooks, NoticeSettings
 from maint.config.paths import SYSTEM_KNOWN_HOSTS, home
 from maint.config.secrets import FACTORY
 from maint.config.stores import S3Settings, SftpSettings
-from maint.config.suggestions import unknown
 from maint.errors import Invalid
+from maint.model.formatting import unknown
 
 
 class Tls(Strict):

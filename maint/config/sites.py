@@ -15,10 +15,10 @@ from maint.config.fields import Name, PathOf, loopback
 from maint.config.notices import WAYS, NoticeSettings
 from maint.config.paths import SITES_FOLDER
 from maint.config.schema import Config, Site
-from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document
 from maint.errors import Invalid
 from maint.files import explaining
+from maint.model.formatting import KeyPath, dotted, meant
 
 _FILE = r"[^./\0][^/\0]*"
 _HINT = "`maint help configuration` describes every key; `maint config validate` looks at the file again"

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import yaml
 
-from maint.config.suggestions import KeyPath
 from maint.errors import Invalid, Position
 from maint.files import explaining, read_file
+from maint.model.formatting import KeyPath
 from maint.model.json import Json
 
 MAX_DEPTH = 64

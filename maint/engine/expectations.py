@@ -12,7 +12,7 @@ from maint.config.error_messages import decode
 from maint.config.fields import BELOW_ROOT
 from maint.config.yaml import Document
 from maint.config.yaml import read as read_yaml
-from maint.engine.playbook_file import Form
+from maint.engine.read_step import Form
 from maint.model.json import Json
 from maint.model.plan import Phase, Plan
 

@@ -7,16 +7,14 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.config.schema import SiteSettings
-from maint.config.suggestions import meant
 from maint.errors import MaintError, UsageError
-from maint.model.formatting import show_count
+from maint.model.formatting import meant, show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Outcome, Result
 from maint.ports import Sight
 from maint.steps.flow import ApproveArguments
-from maint.steps.hosts.fan_out import host_list, texts
+from maint.steps.hosts.fan_out import HostsArguments, chosen_hosts, host_list, texts
 from maint.steps.hosts.files import FetchArguments
-from maint.steps.hosts.selection import HostsArguments, chosen_hosts
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, skipped
 

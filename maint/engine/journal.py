@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 import maint
-from maint.config.actor import actor
+from maint.config.paths import actor
 from maint.engine import last_command
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, WorkFailed

@@ -1,4 +1,4 @@
-"""The lease of a shared state: a row of numbered files; the highest says which machine works on the site.
+"""The lease of a shared state: numbered files, the highest says which machine works; who it was taken over from.
 
 Each number is created exclusively, so of two machines one gets it. No clocks of machines are compared: the age of a row
 follows from two times of the store, and its holder counts from before it wrote it, by a clock that never goes back
@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from maint import files
-from maint.config.actor import user
+from maint.config.paths import user
 from maint.errors import CannotReach, DeadlinePassed, Invalid, Locked, MaintError, Refused, StoreFailed, WorkFailed
-from maint.files import Damaged, decoded, unmade
+from maint.files import Damaged, decoded, keep_record, kept_record, unmade
 from maint.model.formatting import show_duration
 from maint.ports import Clock, Site, Store, StoreSight
 from maint.retry import delays
@@ -447,3 +447,46 @@ def refuse_elsewhere(site: Site, run: str) -> None:
 
 def _nowhere(until: float) -> None:
     """Put off nothing."""
+
+
+_NAME = "takeover.json"
+
+
+class Takeover(msgspec.Struct, frozen=True):
+    """The last one."""
+
+    at: datetime
+    holder: str  # who held it, for what
+    playbook: str  # what it worked at
+    run: str  # its run, "" where it had none yet
+    number: int
+    journaled: bool = False
+    told: bool = False
+
+    @property
+    def words(self) -> str:
+        """What happened, in one sentence."""
+        return f"the lease was not given back, and was taken over; it was held by {self.holder}"
+
+
+def keep_takeover(state: Path, row: Row, now: datetime) -> None:
+    """Keep that the lease was taken from the holder of this row."""
+    playbook = row.claim.doing.partition(",")[0].removeprefix("playbook ")
+    _write(state, Takeover(now, str(row.claim), playbook, row.claim.run, row.number))
+
+
+def last_takeover(state: Path) -> Takeover | None:
+    """Return the last one, None where there was none, or where what is kept is damaged."""
+    return kept_record(state / _NAME, Takeover)
+
+
+def mark_takeover(state: Path, one: Takeover, **done: bool) -> None:
+    """Note that the journal has it (`journaled`), or that those who are to be told were (`told`), unless it is over."""
+    known = last_takeover(state)
+    if known is not None and (known.at, known.number) == (one.at, one.number):
+        _write(state, msgspec.structs.replace(known, **done))
+
+
+def _write(state: Path, one: Takeover) -> None:
+    with suppress(OSError):  # what is told twice, or not, keeps nobody from working
+        keep_record(state / _NAME, one)

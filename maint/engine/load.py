@@ -10,14 +10,22 @@ import msgspec
 from maint.config.error_messages import decoded, readable, together
 from maint.config.paths import playbooks
 from maint.config.schema import SiteSettings
-from maint.config.suggestions import KeyPath, did_you_mean, meant
 from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.parameters import alone, convert, in_text, refuse_reserved, render
-from maint.engine.playbook_file import ParameterForm, PlaybookForm, StepForm
-from maint.engine.read_step import Mistakes, StepReader, is_file, is_template, texts
+from maint.engine.read_step import (
+    Mistakes,
+    ParameterForm,
+    PlaybookForm,
+    StepForm,
+    StepReader,
+    is_file,
+    is_template,
+    texts,
+)
 from maint.errors import Invalid, Position, UsageError
 from maint.files import visible
+from maint.model.formatting import KeyPath, did_you_mean, meant
 from maint.model.json import Json
 from maint.model.notice import Kind
 from maint.model.plan import Parameter, ParameterSource, ParameterType, Playbook, StepText

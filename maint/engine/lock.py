@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from maint.config.actor import user
+from maint.config.paths import user
 from maint.config.schema import SiteSettings
 from maint.errors import Locked, WorkFailed
 from maint.files import explaining, kept_record, make_folder

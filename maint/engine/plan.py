@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from maint.config.error_messages import typed, words_of
-from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.journal import RunState
 from maint.engine.load import Library
@@ -17,6 +16,7 @@ from maint.engine.parameters import convert, render
 from maint.engine.past_runs import history, restored, told, unreadable
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
+from maint.model.formatting import meant
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Parameter, ParameterSource, Phase, Plan, Playbook, StepText
 from maint.ports import Sight

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from maint.config.actor import actor
 from maint.config.notices import Hooks
+from maint.config.paths import actor
 from maint.engine import journal as journals
-from maint.engine import past_runs, takeovers
+from maint.engine import lease, past_runs
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import manager_lock, run_at_work, site_lock, works_on
@@ -344,10 +344,10 @@ class RunSession:
 
 
 def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:
-    one = takeovers.last(site.state)  # by this run, or by what looked for it
+    one = lease.last_takeover(site.state)  # by this run, or by what looked for it
     if one is not None and not one.journaled:
         journal.write("lease", time=show_time(one.at), taken_over=one.holder, number=one.number)
-        takeovers.mark(site.state, one, journaled=True)
+        lease.mark_takeover(site.state, one, journaled=True)
 
 
 def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:

@@ -17,9 +17,9 @@ import msgspec
 
 from maint import files
 from maint.engine import journal as journals
-from maint.engine import past_runs, takeovers
+from maint.engine import past_runs
 from maint.engine.journal import RUNS, RunState
-from maint.engine.lease import Lease, insist_mounted, remember_mounted
+from maint.engine.lease import Lease, insist_mounted, keep_takeover, remember_mounted
 from maint.engine.lock import refuse_held, site_lock
 from maint.engine.sealed import Sealed, key_of
 from maint.errors import CannotReach, Failure, Invalid, Locked, Refused, UsageError, WorkFailed
@@ -432,7 +432,7 @@ def taken(site: Site, lease: Lease) -> Iterator[str]:
         remember_mounted(site, site.shared)
     row = lease.taken_over
     if row is not None and row.claim.owner != owner(site):  # of this machine its journal tells
-        takeovers.keep(site.state, row, site.clock.now())
+        keep_takeover(site.state, row, site.clock.now())
 
 
 @contextmanager

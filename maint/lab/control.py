@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from maint.errors import CannotReach, Refused, UsageError, WorkFailed
-from maint.files import Damaged, load, writing
-from maint.lab.files import write_whole
+from maint.files import Damaged, load, write_whole, writing
 from maint.lab.manager.load import Options
 
 # Any: what `Lab.status` returns, as JSON.

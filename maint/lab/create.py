@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from maint.files import write_whole
 from maint.lab import pki
 from maint.lab.control import MADE_FROM
-from maint.lab.files import write_whole
 from maint.lab.http.server import free_port
-from maint.lab.manager import host_files, kerberos, simulator
-from maint.lab.manager.api.security import make_license
+from maint.lab.manager import commands, host_files, simulator
+from maint.lab.manager.api.manager import make_license
 from maint.lab.manager.document import Doc, announced, clusters, dumps, hosts, recorded_at, release, settings
 from maint.lab.manager.load import Options
 from maint.lab.virtual_clusters.create import domain_of, plan
@@ -24,7 +24,7 @@ def lay_out(folder: Path, options: Options) -> None:
     manager, loaded = made.simulator, made.loaded
     blueprint, switches = loaded.blueprint, loaded.world.switches
     names, named = _host_names(blueprint), settings(blueprint)
-    kdc, kdc_password = kerberos.account(named)
+    kdc, kdc_password = commands.kdc_account(named)
     identity, recipient = pki.age_key()
     secret_files = {
         "password": loaded.password.encode(),
@@ -48,7 +48,7 @@ def lay_out(folder: Path, options: Options) -> None:
     facts = {
         "plain_port": manager.server.plain_port,
         "tls_port": manager.server.tls_port,
-        "kdc": kdc if any(kerberos.secured(cluster) for cluster in clusters(blueprint)) else "",
+        "kdc": kdc if any(commands.secured(cluster) for cluster in clusters(blueprint)) else "",
         "tls": options.fresh or named.get("WEB_TLS", "").lower() == "true",
         "ssh": options.ssh,
         "ssh_ports": {name: options.ssh_ports.get(name) or free_port() for name in names} if options.ssh else {},

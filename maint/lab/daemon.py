@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from maint.files import write_whole
 from maint.lab.control import CONTROL, OPTIONS
 from maint.lab.faults import UnknownFault
-from maint.lab.files import write_whole
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch

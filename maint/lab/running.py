@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from maint.files import write_whole
 from maint.lab import create, pki
 from maint.lab.control import MADE_FROM
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault, unheard_of
-from maint.lab.files import write_whole
 from maint.lab.hosts.furnish import (
     Ailments,
     furnish_cluster,

@@ -1,8 +1,11 @@
-"""Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, times for files and people."""
+"""Values as people write and read them: durations, sizes, times, names that were meant, places in a document."""
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TypeAlias
+
+from maint.errors import UnknownName
 
 _DURATION = r"(?a)(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _STAMP = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
@@ -156,3 +159,43 @@ def _spelled(family: tuple[str, str, int], numbers: list[int]) -> str:
 def _run(run: list[int], width: int) -> str:
     first, last = f"{run[0]:0{width}}", f"{run[-1]:0{width}}"
     return first if len(run) == 1 else f"{first}-{last}"
+
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Keys and indexes that lead to a part of a document."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like the given one, or None where none is like it.
+
+    A host's short name means the host, whatever else is spelled like it.
+    """
+    import difflib  # few misspell anything, and each command loads this module
+
+    spelled = {item.lower(): item for item in known}
+    full = [item for item in spelled if word and item.startswith(f"{word.lower()}.")]
+    if len(full) == 1:
+        return spelled[full[0]]
+    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.6)
+    return spelled[close[0]] if close else None
+
+
+def meant(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the hint for a word that is not known: the one that is most like it, or what to do otherwise."""
+    guess = did_you_mean(word, list(known))
+    return f"did you mean {guess!r}?" if guess else otherwise
+
+
+def unknown(words: str, name: str, known: Iterable[str], otherwise: str) -> UnknownName:
+    """Return the failure for a name that is not known, with what there is."""
+    known = sorted(known)
+    detail = f"there is {show_some(known, 12) or 'none'}"
+    return UnknownName(words, name, detail=[detail], hint=meant(name, known, otherwise))
+
+
+def dotted(path: KeyPath) -> str:
+    """Return a path as people write it, such as `sites.prod.hosts[0].name`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text

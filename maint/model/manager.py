@@ -1,4 +1,4 @@
-"""What a management API says about itself, its clusters and its commands (M3, M4, M5, M9, M10, M18, M19)."""
+"""What a management API says of itself, clusters and commands (M3-5, M9, M10, M18, M19); and where files lie."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -169,3 +169,11 @@ class Instance(msgspec.Struct, frozen=True):
 
     name: str
     address: str
+
+
+SETTINGS = "/etc/cloudera-scm-server"  # the folder of the next two
+GUID = f"{SETTINGS}/uuid"
+PROPERTIES = f"{SETTINGS}/db.properties"
+STATE = "/var/lib/cloudera-scm-server"
+CERTMANAGER = f"{STATE}/certmanager"
+PARCELS = "/opt/cloudera/parcels"

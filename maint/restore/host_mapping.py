@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from maint.config.suggestions import unknown
 from maint.deployment.document import Document, items_of, services_of, text_of
 from maint.deployment.normalize import identity
 from maint.errors import Refused, UsageError
+from maint.model.formatting import unknown
 from maint.model.manager import Host
 
 _LONGEST_NAME = 64  # characters; a generated role name is cut to them

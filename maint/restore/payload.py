@@ -11,14 +11,13 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from maint.config.suggestions import unknown
 from maint.deployment.document import Document, items_of, spell, text_of
 from maint.deployment.judge import Judge, JudgedDocument
 from maint.deployment.normalize import Items, Tree, normalize
 from maint.deployment.reader import blocks
 from maint.deployment.secrets import SecretIndex, hidden, sensitive, site_fingerprint
 from maint.errors import Refused
-from maint.model.formatting import show_lines
+from maint.model.formatting import show_lines, unknown
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host, Place, Setting
 from maint.model.snapshot import Snapshot

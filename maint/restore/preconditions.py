@@ -6,8 +6,8 @@ import msgspec
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
-from maint.model.host_paths import CERTMANAGER, GUID
 from maint.model.json import Json
+from maint.model.manager import CERTMANAGER, GUID
 from maint.model.snapshot import Redaction, RuleResult, Snapshot
 from maint.ports import Sight
 from maint.restore.select_snapshot import GUARDED

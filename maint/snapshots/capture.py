@@ -21,8 +21,7 @@ from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
-from maint.ports.manager_host import stranger
-from maint.ports.truststore import path_of, try_password
+from maint.ports.manager_host import path_of, stranger, try_password
 from maint.snapshots.catalogue import Gone, entries, load
 from maint.snapshots.extra_parts import (
     manager_paths,

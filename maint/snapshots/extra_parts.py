@@ -13,8 +13,8 @@ from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model import java_options
 from maint.model.formatting import show_count
-from maint.model.host_paths import CERTMANAGER, GUID, SETTINGS, STATE
 from maint.model.json import Json
+from maint.model.manager import CERTMANAGER, GUID, SETTINGS, STATE
 from maint.model.snapshot import RuleResult, Snapshot
 from maint.ports import Sight
 from maint.ports.manager_host import insist

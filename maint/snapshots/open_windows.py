@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from maint import files
-from maint.config.actor import actor
+from maint.config.paths import actor
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model import java_options
 from maint.model.formatting import show_count

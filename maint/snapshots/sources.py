@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from maint.deployment.reader import BLOCK
-from maint.model.host_paths import PROPERTIES
+from maint.model.manager import PROPERTIES
 from maint.ports import Answer, Sight
 from maint.ports.streams import Cut, Sized
 from maint.retry import delays

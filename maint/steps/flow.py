@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from pydantic import Field, field_validator, model_validator
 
 import maint
-from maint.config.actor import actor
 from maint.config.fields import Wait
-from maint.config.suggestions import meant
+from maint.config.paths import actor
 from maint.errors import Invalid, Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import Damaged, create, load, writing
-from maint.model.formatting import parse_time, show_count, show_duration, show_time, tell_times
+from maint.model.formatting import meant, parse_time, show_count, show_duration, show_time, tell_times
 from maint.model.json import Json
 from maint.model.notice import Kind, Notice
 from maint.model.plan import Action, Effect

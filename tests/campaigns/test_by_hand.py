@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from maint.lab.manager import kerberos
+from maint.lab.manager.commands import kdc_account
 
 TOOLS = ("age", "zstd", "tar", "curl", "ssh-keygen", "sha256sum", "shred", "ssh")
 FIRST = r"(?:umask|age|echo|grep|curl|ssh-keygen|shred|sha256sum) "
@@ -136,7 +136,7 @@ def carry_out(hands: Hands, operator: Any) -> None:
         if "-K kdc" in command:
             text = (hands.folder / "RESTORE.txt").read_text()
             (address,) = re.findall(r"https://\S+/importAdminCredentials", text)
-            name, kdc = kerberos.account(operator.lab.world.settings)
+            name, kdc = kdc_account(operator.lab.world.settings)
             (hands.folder / "kdc").write_text(f'url = "{address}?username={quote(name, safe="")}&password={kdc}"\n')
         said = hands.type(command, new if "--cacert" in command else old)
         if "-K kdc" in command or "/cm/commands/" in command:

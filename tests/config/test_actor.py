@@ -5,7 +5,7 @@ import pwd
 
 import pytest
 
-from maint.config.actor import account, user
+from maint.config.paths import account, user
 
 OWN = pwd.getpwuid(os.getuid()).pw_name
 

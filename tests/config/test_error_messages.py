@@ -11,8 +11,8 @@ from pydantic import Field
 from maint.config import yaml
 from maint.config.error_messages import decode
 from maint.config.fields import Duration, Strict
-from maint.config.suggestions import did_you_mean, dotted
 from maint.errors import Invalid
+from maint.model.formatting import did_you_mean, dotted
 
 
 class Inner(Strict):

@@ -12,7 +12,7 @@ from maint.config.error_messages import decoded
 from maint.config.schema import Config
 from maint.config.yaml import load
 from maint.engine.expectations import ExpectationForm
-from maint.engine.playbook_file import PlaybookForm
+from maint.engine.read_step import PlaybookForm
 from maint.model.json import Json
 
 WRONG: list[Json] = [

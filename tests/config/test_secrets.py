@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.adapters.programs import LocalPrograms
+from maint.adapters.notices import LocalPrograms
 from maint.config.programs import run_program
 from maint.config.secrets import ReferencedSecrets, check_reference, in_one_line
 from maint.errors import Invalid, MaintError, Refused, WorkFailed

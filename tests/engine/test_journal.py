@@ -11,7 +11,7 @@ import pytest
 import maint
 from maint import files
 from maint.adapters.clock import SystemClock
-from maint.config.actor import actor
+from maint.config.paths import actor
 from maint.engine import journal as journals
 from maint.engine import past_runs
 from maint.engine.history import actions_left

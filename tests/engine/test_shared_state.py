@@ -24,8 +24,8 @@ from maint.config.notices import Hooks
 from maint.config.schema import BackupSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
+from maint.engine import lease, past_runs, session
 from maint.engine import lease as leases
-from maint.engine import past_runs, session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest, refuse_elsewhere
 from maint.engine.lock import site_lock, works_on
 from maint.engine.shared_runs import (
@@ -907,7 +907,7 @@ def test_a_lease_that_was_taken_over_is_kept_and_stands_in_the_journal_once(one,
         learn(other)
     other.run(HEAD + "steps:\n" + A)
     other.run(HEAD + "steps:\n" + A)
-    one_over = takeovers.last(other.site.state)
+    one_over = lease.last_takeover(other.site.state)
     assert one_over is not None and (one_over.playbook, one_over.told) == ("restore", False)
     texts = [path.read_text() for path in (other.site.state / "runs").glob("*.jsonl")]
     lines = [json.loads(line) for text in texts for line in text.splitlines()]
@@ -916,13 +916,13 @@ def test_a_lease_that_was_taken_over_is_kept_and_stands_in_the_journal_once(one,
     assert [past.state for past in past_runs.history(other.site.state)] == ["done", "done"]
     damaged = other.site.state / "takeover.json"
     damaged.write_text(damaged.read_text().replace('"at":"', '"at":"about '))
-    assert takeovers.last(other.site.state) is None
+    assert lease.last_takeover(other.site.state) is None
 
 
 def test_a_lease_of_this_machine_that_was_not_given_back_is_no_other_machines(one):
     list(Lease(one.site.shared, "prod", one.site.clock, owner(one.site), "playbook restore", Terms(beat=0.0)).take())
     one.run(HEAD + "steps:\n" + A)
-    assert takeovers.last(one.site.state) is None
+    assert lease.last_takeover(one.site.state) is None
 
 
 def test_what_steps_keep_in_the_state_folder_goes_along_with_their_run():

@@ -17,7 +17,7 @@ from maint.cli.help.topics import TOPICS, names, text_of
 from maint.config import sample
 from maint.config.paths import playbooks
 from maint.config.secrets import FORMS
-from maint.engine import playbook_file
+from maint.engine import read_step
 from maint.engine.expectations import ExpectationForm
 from maint.errors import MaintError
 from maint.lab.faults import FAULTS
@@ -174,11 +174,11 @@ def test_every_key_of_a_playbook_is_in_the_help() -> None:
     told = {bare(row[0]) for row in cells(topic("playbooks"), columns=2)}
     keys = {
         field.alias or name
-        for model in (playbook_file.PlaybookForm, playbook_file.StepForm, ExpectationForm)
+        for model in (read_step.PlaybookForm, read_step.StepForm, ExpectationForm)
         for name, field in model.model_fields.items()
     }
     assert told == keys
-    models = (playbook_file.ParameterForm, playbook_file.RetryForm)
+    models = (read_step.ParameterForm, read_step.RetryForm)
     inner = [field.alias or name for model in models for name, field in model.model_fields.items()]
     inner += ParameterType
     assert [key for key in inner if f"`{key}`" not in topic("playbooks")] == []

@@ -84,7 +84,7 @@ SEVERAL = {
     "maint.cli.run_playbook: len(found) runs", "maint.cli.packaging: len(tested().splitlines()) wheels",
     "maint.deployment.normalize: len(text) characters", "maint.engine.past_runs: len(matching) runs",
     "maint.model.keytab: len(key) bytes", "maint.restore.host_mapping: len(found) hosts",
-    "maint.snapshots.catalogue: len(fitting) snapshots", "maint.steps.manager.server_options: len(instances) servers",
+    "maint.snapshots.catalogue: len(fitting) snapshots", "maint.steps.manager.server: len(instances) servers",
     "maint.steps.services.places: len(found) clusters",
 }  # fmt: skip
 COUNTED = re.compile(r" [a-z]+s\b(?! than)")

@@ -13,7 +13,7 @@ import pytest
 
 from maint.model.fleet import Contact, Finding, Severity, State
 from maint.model.plan import Plan
-from maint.report import checks, plots
+from maint.report import checks, pages
 from maint.report.pages import write_estate, write_site
 from maint.report.recovery import state_of, troubles
 from maint.report.run import ReportedAction, ReportedAttempt, RunReport, bars, write
@@ -127,7 +127,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages of three sites, one of them without plots."""
     folder = tmp_path_factory.mktemp("pages")
     for site in (well(), ill()):
-        write_site(folder, site, plots.plots(site) if plots.available() else {}, NOW)
+        write_site(folder, site, pages.plots(site) if pages.available() else {}, NOW)
     broken = PageFacts("broken", "cm3", NOW, problem="cannot list in /b")
     write_site(folder, broken, {}, NOW)
     write_estate(folder, [*((one.name, one) for one in (well(), ill(), broken)), ("new", None)], NOW)
@@ -498,16 +498,16 @@ def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:
 
 def test_a_page_without_what_draws_says_what_it_lacks(tmp_path: Path) -> None:
     page = write_site(tmp_path, well(), {}, NOW).read_text()
-    assert plots.LACKING.replace("'", "&#39;") in page and "<svg" not in page
+    assert pages.LACKING.replace("'", "&#39;") in page and "<svg" not in page
 
 
 def test_plots_have_few_marks_the_colours_of_the_page_and_their_words_beside_them() -> None:
     pytest.importorskip("vl_convert")
     times = [number * timedelta(hours=1) for number in range(2000, 0, -1)]
     many = well(shots=[shot(age, kind="damaged" if age < DAY else "restorable", held="ops") for age in times])
-    drawn = plots.plots(many)
+    drawn = pages.plots(many)
     assert set(drawn) == {"timeline", "rto", "rpo", "size"}
-    assert all(0 < one.svg.count("<path") <= plots.MARKS and len(one.svg) < 200_000 for one in drawn.values())
+    assert all(0 < one.svg.count("<path") <= pages.MARKS and len(one.svg) < 200_000 for one in drawn.values())
     # The library measures each word, which took most of the time.
     assert not any("<text" in one.svg for one in drawn.values())
     assert {name: one.rows for name, one in drawn.items()} == {
@@ -520,12 +520,12 @@ def test_plots_have_few_marks_the_colours_of_the_page_and_their_words_beside_the
 
 def test_a_plot_of_one_day_without_changes_is_a_plot() -> None:
     pytest.importorskip("vl_convert")
-    drawn = plots.plots(well(shots=[shot(DAY)], days=[Day("a", "b", NOW)]))
+    drawn = pages.plots(well(shots=[shot(DAY)], days=[Day("a", "b", NOW)]))
     assert drawn["changes"].rows == ["1", "0"] and "NaN" not in "".join(one.svg for one in drawn.values())
     assert "translate(165,0)" in drawn["size"].svg
-    failed = plots.plots(well(drills=[*well().drills, BAD]))["rto"]
-    assert failed.svg.count("var(--fail)") == 1 and "var(--fail)" not in plots.plots(well())["rto"].svg
-    late = plots.plots(well(shots=[shot(9 * DAY), shot(8 * DAY)]))  # what goes on until now is the worst of it
+    failed = pages.plots(well(drills=[*well().drills, BAD]))["rto"]
+    assert failed.svg.count("var(--fail)") == 1 and "var(--fail)" not in pages.plots(well())["rto"].svg
+    late = pages.plots(well(shots=[shot(9 * DAY), shot(8 * DAY)]))  # what goes on until now is the worst of it
     assert late["rpo"].rows[0] == "7d 23h" and late["timeline"].ends[1] == "2026-03-01 11:55"
 
 
@@ -535,7 +535,7 @@ def test_the_plot_of_changes_goes_back_beyond_the_days_that_have_a_page(tmp_path
     day = Day("a", "b", NOW, changes, more=40)
     changed = [(NOW - number * DAY, number) for number in range(99, 0, -1)]
     facts = well(days=[day], changed=[*changed, (NOW, day.count)], config="--config /srv/c.yaml")
-    drawn = plots.plots(facts)["changes"]
+    drawn = pages.plots(facts)["changes"]
     assert drawn.svg.count("L") >= 99 and drawn.rows == ["99", "0"]
     assert drawn.ends[0] == f"{NOW - 99 * DAY:%Y-%m-%d %H:%M}"
     write_site(tmp_path, facts, {}, NOW)

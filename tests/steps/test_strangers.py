@@ -212,8 +212,7 @@ ELSEWHERE = {
     "maint.engine.load": "names",
     "maint.restore.preview": "words",
     "maint.steps.hosts.check": "reads",
-    "maint.steps.hosts.selection": "hosts that the operator names",
-    "maint.steps.manager.server_options": "reads; restarts what the window has insisted on",
+    "maint.steps.hosts.fan_out": "hosts that the operator names",
 }
 
 

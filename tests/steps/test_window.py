@@ -21,7 +21,7 @@ from maint.errors import WorkFailed
 from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.model import java_options
-from maint.steps.manager import server_options, window
+from maint.steps.manager import window
 from maint.steps.snapshots import snapshot
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator
@@ -146,7 +146,7 @@ def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(l
 
 
 def test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same(loaded, monkeypatch):
-    monkeypatch.setattr(server_options, "restart_servers", lambda site, hosts, limit: iter(()))
+    monkeypatch.setattr("maint.steps.manager.server.restart_servers", lambda site, hosts, limit: iter(()))
     said = export(loaded)
     assert said.code == 1
     assert "still runs with redaction: it has not read its options since" in said.err

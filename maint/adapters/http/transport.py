@@ -24,8 +24,8 @@ from urllib3.util import Timeout
 from maint.adapters.clock import seconds_left, uptime
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
-from maint.adapters.http.proxy import ProxyFailed, connect, login, named, proxy_for
 from maint.adapters.http.request import HttpCall, Timeouts
+from maint.adapters.http.tls import ProxyFailed, connect, login, named, proxy_for
 from maint.errors import CannotReach, MaintError, NotTrusted
 from maint.model.formatting import show_duration
 from maint.retry import heeded

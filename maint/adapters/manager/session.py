@@ -9,9 +9,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply
-from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, proxy_for
 from maint.adapters.http.request import Basic, HttpCall
-from maint.adapters.http.tls import presented_der, presented_end
+from maint.adapters.http.tls import NothingBehind, ProxyFailed, connect, presented_der, presented_end, proxy_for
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import Login, ManagerSettings
 from maint.config.secrets import in_one_line

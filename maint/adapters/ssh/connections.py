@@ -21,7 +21,7 @@ from paramiko.ssh_exception import AuthenticationException, ChannelException, SS
 
 from maint.adapters.ssh.known_hosts import HostKey, Standing, recorded_name, trusted
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
-from maint.config.actor import account
+from maint.config.paths import account
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, Stopped
 from maint.files import read_private

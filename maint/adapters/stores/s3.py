@@ -38,8 +38,7 @@ try:
     from botocore.parsers import ResponseParserError
     from botocore.session import Session
 
-    from maint.adapters.stores.s3_hints import CONDITION, hint_for
-    from maint.adapters.stores.s3_wire import PIECE, UP, S3Service, Wire
+    from maint.adapters.stores.s3_wire import CONDITION, PIECE, UP, S3Service, Wire, hint_for
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 

@@ -1,7 +1,7 @@
-"""Where an S3-compatible service is, and how botocore's requests get there, within bounds of bytes and time."""
+"""Where an S3-compatible service is, how requests get there within bounds, and what helps after a refusal."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.http.answers import read_reply
 from maint.adapters.http.request import BLOCK, HttpCall, Signed, Timeouts
 from maint.adapters.http.transport import Peer, Transport
-from maint.adapters.stores.s3_hints import ELSEWHERE
 from maint.config.stores import S3Settings
 from maint.errors import CannotReach
 from maint.model.secret import Secret, scrub
@@ -121,3 +120,45 @@ def _proxy_for(address: str) -> str | None:
 
 def _text(value: str | bytes) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+_RIGHTS = "look at the rights of the access key: `maint help stores` names those that it needs"
+_IN_TROUBLE = "the service is busy or in trouble: try again later, and look at its state where that stays"
+_FULL = "make room in the service, or have it allow more"
+_REGION = "write in {s3}.region the region of the bucket, which the service names above"
+# What botocore can follow alone, by the region that the service names, never comes here: then the address is fixed.
+ELSEWHERE = "{s3}.endpoint must be the service itself, in the bucket's region"
+CONDITION = "use a service that honours conditional writes (Ceph: a bucket without versioning)"
+# What helps, by what S3 answers; `{s3}`: where the config says how the bucket is reached.
+_HINTS = {
+    "403": _RIGHTS,
+    "AccessDenied": _RIGHTS,
+    "InvalidAccessKeyId": "look at {s3}.access_key; keys that go with a session token cannot be used",
+    "InvalidToken": "look at {s3}.access_key; keys that go with a session token cannot be used",
+    "ExpiredToken": "the access key has expired: have a new one made, for {s3}.access_key and secret_key",
+    "SignatureDoesNotMatch": "look at {s3}.secret_key",
+    "RequestTimeTooSkewed": "set this machine's clock right (timedatectl), or the service's",
+    "NoSuchBucket": "look at the bucket's name in the address, and at {s3}.endpoint; a new bucket must be made first",
+    "AuthorizationHeaderMalformed": _REGION,
+    **dict.fromkeys(
+        ("IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect", "301", "302", "307"), ELSEWHERE
+    ),
+    "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
+    "NotImplemented": CONDITION,
+    "QuotaExceeded": _FULL,
+    "XMinioAdminBucketQuotaExceeded": _FULL,
+    "XMinioStorageFull": _FULL,
+}
+_LOCK = "leave {s3}.lock out, or name a bucket that was made with object lock"
+_ANSWERED = "the service is there, and refuses this: what it says of that code tells why; look at {s3} and the bucket"
+
+
+def hint_for(answer: Mapping[str, Any], where: str) -> str:
+    """Return what helps after an error, as botocore reads it; `where` the config says how the bucket is reached."""
+    error, about = answer.get("Error", {}), answer.get("ResponseMetadata", {})
+    status, region = about.get("HTTPStatusCode", 0), about.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
+    if error.get("Code") == "InvalidRequest" and "lock" in str(error.get("Message", "")).lower():
+        found = _LOCK
+    else:
+        found = _HINTS.get(error.get("Code"), _ANSWERED if status < 500 else _IN_TROUBLE)
+    return found.format(s3=where) + (f", {region}" if region and found == ELSEWHERE else "")

@@ -13,7 +13,7 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.ssh.connections import Connections, KeptConnection, Sources
 from maint.adapters.ssh.sftp import BROKEN, MOST, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
 from maint.adapters.stores import Access, stored_files
-from maint.config.actor import account
+from maint.config.paths import account
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, StoreFailed
 from maint.retry import briefly

@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
-from maint.adapters.http.proxy import ProxyFailed, proxy_for
 from maint.adapters.http.request import HttpCall, Timeouts, UploadForm
-from maint.adapters.http.tls import presented_der
+from maint.adapters.http.tls import ProxyFailed, presented_der, proxy_for
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.adapters.virtual_clusters.calls import Missing, ServiceCalls
 from maint.errors import AnswerMissing, CannotReach, Invalid, Rejected, WorkFailed

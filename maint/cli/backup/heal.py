@@ -11,8 +11,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen, ask_change
-from maint.config.actor import actor
-from maint.config.paths import absolute
+from maint.config.paths import absolute, actor
 from maint.config.secrets import check_reference
 from maint.config.yaml import load
 from maint.engine.shared_runs import at_work

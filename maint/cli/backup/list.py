@@ -1,8 +1,9 @@
-"""`maint backup list|show`: the snapshots of a site, and all that is known of one."""
+"""`maint backup list|show|files`: the snapshots of a site, all that is known of one, the files in it."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -15,12 +16,14 @@ from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
 from maint.cli.width import columns, folded
+from maint.config.paths import absolute
 from maint.engine.shared_runs import at_work
-from maint.errors import StoreFailed, WorkFailed
-from maint.files import keep_record
+from maint.errors import Invalid, Refused, StoreFailed, UsageError, WorkFailed
+from maint.files import create, keep_record, writing
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
+from maint.snapshots.archive import MemberKind, members
 from maint.snapshots.catalogue import (
     Entry,
     Gone,
@@ -34,7 +37,8 @@ from maint.snapshots.catalogue import (
 )
 from maint.snapshots.holds import words_of
 from maint.snapshots.in_progress import forget_seen
-from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.manifest import ANOTHER
+from maint.snapshots.parts import DEPLOYMENT, MANAGER_FILES, open_part
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import (
     DRILL,
@@ -298,3 +302,54 @@ def _healed(snapshot: Snapshot) -> list[str]:
     healed = [f"healed: {told.get('redacted')}, filled from {told.get('from')} at {told.get('at')}"] if told else []
     again = [f"encrypted anew: {rekeyed.get('snapshot')}, at {rekeyed.get('at')}"] if rekeyed else []
     return [tell_times(line) for line in (*healed, *again)]
+
+
+@command(STORE)
+def files(
+    flags: Flags,
+    snapshot: Annotated[str, argument("Its id or the beginning of it.")],
+    extract: Annotated[str, option("--extract", "Take out the file that lay here on the host.")] = "",
+    to: Annotated[str, option("--to", "Write it to this new file, 0600.")] = "",
+) -> None:
+    """List the manager's own files that a snapshot keeps, or take one out, such as the GUID."""
+    if bool(extract) != bool(to):
+        raise UsageError("--extract and --to belong together", hint="--extract PATH --to FILE")
+    with opened(flags) as (site, screen):
+        found = find(site, snapshot)
+        if extract:
+            target = absolute(to)
+            content = _content(site, found, extract)
+            if flags.dry_run:
+                words = f"would write {extract} to {target}: {show_count(len(content), 'byte')}"
+            else:
+                _write(target, content)
+                words = f"{extract} is in {target}, readable by its owner only"
+            screen.emit({"path": extract, "file": str(target)}, words)
+            return
+        listed = list(found.manager_files)
+        screen.emit({"snapshot": found.id, "files": list(listed)}, "\n".join(listed))
+        if not listed:
+            screen.say(f"snapshot {found.id} keeps no files of the manager's host")
+
+
+def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
+    if path not in snapshot.manager_files:
+        hint = f"`maint backup files {snapshot.id}` lists them"
+        raise UsageError(f"snapshot {snapshot.id} keeps no file {path}", hint=hint)
+    found: bytes | None = None
+    with open_part(site, snapshot, MANAGER_FILES) as stream:
+        for member, content in members(stream.read):
+            if member.path == path and member.kind is MemberKind.LINK:
+                raise Invalid(f"{path} is a link to {member.target}", hint=f"extract {member.target}")
+            found = content if member.path == path else found
+    if found is None:
+        raise WorkFailed(f"{path} is not in {MANAGER_FILES}, although the manifest lists it", hint=ANOTHER)
+    return found
+
+
+def _write(target: Path, content: bytes) -> None:
+    if not target.parent.is_dir():
+        raise WorkFailed(f"{target} cannot be written: there is no folder {target.parent}", hint="make it first")
+    with writing(target, "name another place, or mend its permissions"):
+        if not create(target, content):
+            raise Refused(f"{target} is there already", hint="name a new file; nothing is overwritten")

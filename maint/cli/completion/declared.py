@@ -14,7 +14,7 @@ from maint.cli.boundary import OUTPUTS
 from maint.cli.command import DeclaredCommand, Made, loaded
 from maint.cli.completion import SHELLS
 from maint.cli.help.topics import TOPICS, names
-from maint.cli.schedule.files import FORMS
+from maint.cli.schedule.units import FORMS
 from maint.config.precedence import ConfigFlags, load_settings
 from maint.engine.journal import RUN_STATES
 from maint.engine.load import library

@@ -13,8 +13,8 @@ import msgspec
 
 from maint import files
 from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import ask_secret
 from maint.cli.screen import Screen
-from maint.cli.typed_secret import ask_secret
 from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import filled
 from maint.config.secrets import ReferencedSecrets

@@ -7,8 +7,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from maint import files
-from maint.adapters.http.proxy import proxy_for
-from maint.adapters.http.tls import presented, presented_der
+from maint.adapters.http.tls import presented, presented_der, proxy_for
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.stored_files import trial_name
 from maint.cli.config.draft import Asker, Draft

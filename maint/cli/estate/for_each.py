@@ -15,9 +15,8 @@ from maint.cli.screen import Screen, ask_change, error_object, table
 from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
-from maint.config.suggestions import meant
 from maint.errors import Failure, Interrupted, PartlyDone, UsageError, WorkFailed
-from maint.model.formatting import parse_duration, show_count, show_duration, show_ends, tell_times
+from maint.model.formatting import meant, parse_duration, show_count, show_duration, show_ends, tell_times
 from maint.model.json import Json
 
 Printed = Mapping[str, Json]

@@ -7,11 +7,11 @@ import msgspec
 from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
 from maint.config.schema import Config
-from maint.config.suggestions import meant
 from maint.engine.expectations import ExpectationForm
 from maint.engine.journal import RUN_STATES
-from maint.engine.playbook_file import PlaybookForm
+from maint.engine.read_step import PlaybookForm
 from maint.errors import Invalid, UsageError
+from maint.model.formatting import meant
 from maint.model.json import Json
 from maint.model.plan import Effect, ParameterType
 from maint.model.snapshot import Purpose, Trust

@@ -16,13 +16,12 @@ from maint.cli.width import columns, folded, page
 from maint.config.paths import changelog, playbooks
 from maint.config.precedence import GENERAL, OVERRIDES
 from maint.config.sample import reference
-from maint.config.suggestions import meant
 from maint.engine.load import Library
 from maint.errors import Invalid, UsageError
 from maint.lab.faults import FAULTS, TARGETS
 from maint.lab.manager.api.routes import ROUTES
 from maint.lab.switches import SWITCHES
-from maint.model.formatting import show_duration
+from maint.model.formatting import meant, show_duration
 from maint.steps.registry import STEPS
 
 _FIRST = """\

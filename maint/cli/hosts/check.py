@@ -34,7 +34,7 @@ from maint.model.json import Json
 from maint.model.secret import scrub
 from maint.report import checks as reports
 from maint.steps.hosts.check import authorities
-from maint.steps.hosts.selection import choose
+from maint.steps.hosts.fan_out import choose
 
 OUTPUTS = ("junit", "nagios")  # beside those of every command
 _UNKNOWN = 3

@@ -20,7 +20,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.snapshots.catalogue import newest_restorable
 from maint.snapshots.parts import read_deployment
-from maint.steps.hosts.selection import choose
+from maint.steps.hosts.fan_out import choose
 
 Source = Annotated[str, option("--hosts-from", "config, manager or snapshot.")]
 SOURCES = ("config", "manager", "snapshot")

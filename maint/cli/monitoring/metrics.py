@@ -13,10 +13,10 @@ import maint
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
 from maint.cli.monitoring.outcomes import VerbOutcome
-from maint.cli.schedule.files import playbooks
+from maint.cli.schedule.units import playbooks
 from maint.cli.screen import Screen
 from maint.config.schema import BackupSettings
-from maint.engine import journal, past_runs, takeovers
+from maint.engine import journal, lease, past_runs
 from maint.engine.lease import newest as newest_row
 from maint.errors import Failure, Refused
 from maint.files import read_file, replace
@@ -144,7 +144,7 @@ def _added(known: Sequence[Entry]) -> int | None:
 def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
     if site.shared is None:
         return None
-    over = takeovers.last(site.state)
+    over = lease.last_takeover(site.state)
     try:
         row = newest_row(site.shared, site.settings.name)
         held = row is not None and bool(row.claim.token)

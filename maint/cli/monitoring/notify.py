@@ -11,10 +11,9 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
 from maint.config.notices import WAYS, NoticeSettings
-from maint.config.suggestions import did_you_mean, unknown
 from maint.engine.load import library
 from maint.errors import PartlyDone, Refused
-from maint.model.formatting import tell_times
+from maint.model.formatting import did_you_mean, tell_times, unknown
 from maint.model.json import Json
 
 

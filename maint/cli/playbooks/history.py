@@ -15,8 +15,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, NamedRun, number, option, seconds_of
 from maint.cli.run_playbook import learn
 from maint.cli.screen import Screen, ask_change, table
-from maint.config.actor import actor
-from maint.config.suggestions import meant
+from maint.config.paths import actor
 from maint.engine import past_runs
 from maint.engine.history import Wanted, forget, prunable
 from maint.engine.journal import RUN_STATES, ActionRecord, RunState
@@ -24,7 +23,7 @@ from maint.engine.lease import refuse_elsewhere
 from maint.engine.lock import is_held, site_lock
 from maint.engine.shared_runs import shared_runs
 from maint.errors import Locked, Refused, UsageError
-from maint.model.formatting import parse_duration, show_count, show_duration, show_some, show_time, tell_time
+from maint.model.formatting import meant, parse_duration, show_count, show_duration, show_some, show_time, tell_time
 from maint.model.json import Json
 from maint.model.plan import Action
 from maint.steps.flow import Approval, answer, answered, refuse_answered

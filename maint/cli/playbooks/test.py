@@ -22,7 +22,6 @@ from maint.cli.screen import Screen
 from maint.config.notices import Exec, NoticeSettings
 from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.config.suggestions import KeyPath
 from maint.engine.expectations import (
     Expectation,
     PartDifference,
@@ -43,10 +42,10 @@ from maint.lab.http.server import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch, parse
-from maint.model.formatting import show_count
+from maint.model.formatting import KeyPath, show_count
 from maint.model.json import Json
 from maint.model.plan import Event, Happening, Outcome, Plan, Playbook
-from maint.report.junit import Case, junit
+from maint.report.checks import Case, junit
 from maint.steps.flow import Notify
 
 # Waits of real servers that a test need not last.

@@ -14,15 +14,17 @@ from maint.cli.command import command
 from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
-from maint.cli.schedule import files as installed
-from maint.cli.schedule.files import FORMS, ScheduleFile, folder_of
+from maint.cli.schedule import units as installed
 from maint.cli.schedule.units import (
+    FORMS,
     JOBS,
     SHARED_FAILURE,
+    ScheduleFile,
     ScheduleRequest,
     calendar,
     failure_unit,
     files_of,
+    folder_of,
     names_of,
     references,
     timers_of,

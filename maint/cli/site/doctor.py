@@ -22,15 +22,13 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.monitoring.outcomes import NOTICE, last
-from maint.cli.open_site import joined, opened, way_to_lab, way_without
+from maint.cli.open_site import joined, opened, proxies, way_to_lab, way_without
 from maint.cli.options import LOOKS, Flags, option, seconds_of
-from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
-from maint.cli.site.doctor_backups import backup, copies, recipients, snapshots, store
+from maint.cli.site.doctor_backups import backup, copies, drill, ends, recipients, snapshots, store, timers
 from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, SOON, WARN, Line, by_checks, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
-from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.config.paths import SITES_FOLDER
 from maint.engine import past_runs

@@ -1,18 +1,22 @@
-"""What `maint doctor` looks at of the backups: their store and its copies, the snapshots there, who can open them."""
+"""What `maint doctor` looks at of backups: stores, snapshots, who can open them; timers, and the newest drill."""
 
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring.outcomes import SCHEDULED, last
+from maint.cli.schedule.install import own_files
+from maint.cli.schedule.units import MANAGED, playbooks, systemctl
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, unwritable
 from maint.deployment.judge import broken
-from maint.errors import StoreFailed
+from maint.engine import past_runs
+from maint.errors import PartlyDone, StoreFailed, WorkFailed
 from maint.files import existing
-from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.formatting import show_count, show_duration, show_size, tell_time
 from maint.ports import Store
 from maint.snapshots.capture import LEAST, full_stores, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
@@ -20,7 +24,7 @@ from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, doubt, good, newest_good, pruned
 from maint.snapshots.recipients import escrow, unopened
-from maint.snapshots.records import LOST, insist_there, instead, lost
+from maint.snapshots.records import LOST, drills, insist_there, instead, last_good, lost
 from maint.snapshots.replicate import suspect, with_store
 
 _OWNER = "look at who owns it, and who runs maint"
@@ -152,3 +156,68 @@ def _way_to_one(site: ConfiguredSite) -> str:
     if known and broken(known[-1].judgement):
         return f"`maint backup show {known[-1].id}` names each broken rule: mend that in the manager, then export again"
     return "maint backup create --open-window"
+
+
+_PROPERTIES = "Id,ActiveState,UnitFileState,Result"
+
+
+def timers(site: ConfiguredSite) -> Iterator[Line]:
+    """Look whether the timers that are installed for a site run, and how what they start has ended."""
+    for user in (False, True):
+        books = playbooks(site.settings, user=user, folder=None).values()
+        paths = [*own_files(site.settings, user, None), *(path for paths in books for path in paths)]
+        names = sorted({path.stem for path in paths if path.suffix == ".timer"})
+        if names and MANAGED.is_dir():
+            yield from _timers(names, user=user)
+
+
+def _timers(names: list[str], *, user: bool) -> Iterator[Line]:
+    try:
+        units = [f"{name}.{kind}" for name in names for kind in ("timer", "service")]
+        said = systemctl("show", "-p", _PROPERTIES, *units, user=user)
+    except WorkFailed as error:
+        yield Line("schedule", SKIP, f"cannot be told: {error.in_a_line}")
+        return
+    option = "--user " * user
+    blocks = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in said.strip().split("\n\n")]
+    seen = {block.get("Id", ""): block for block in blocks}
+    for name in names:
+        timer, service = seen.get(f"{name}.timer", {}), seen.get(f"{name}.service", {})
+        start = f"`systemctl {option}enable {name}.timer; systemctl {option}start {name}.timer`"
+        if timer.get("ActiveState") != "active":
+            words = f"{name}.timer is {timer.get('ActiveState') or 'not known'}: nothing starts by itself"
+            yield Line("schedule", FAIL, words, start)
+        elif timer.get("UnitFileState") == "disabled":
+            yield Line("schedule", WARN, f"{name}.timer runs, but not after the next boot: it is disabled", start)
+        elif (result := service.get("Result") or "success") != "success":
+            again = f"`journalctl {option}-u {name}` tells why; mend that, then `systemctl {option}start {name}`"
+            yield Line("schedule", WARN, f"{name}.service ended last with {result}", again)
+        else:
+            yield Line("schedule", OK, f"{name}.timer is active")
+
+
+def ends(site: ConfiguredSite) -> Iterator[Line]:
+    """Tell what may be scheduled and failed last, however fresh the newest backup still is."""
+    told = {past.id for past in past_runs.unfinished(site.state)}
+    for verb in SCHEDULED:
+        one = last(site.state, verb)
+        if one is not None and one.exit not in (0, PartlyDone.exit_code) and one.run not in told:
+            words = f"failed at {tell_time(datetime.fromtimestamp(one.at, UTC))} ({one.exit}): {one.words}"
+            yield Line(f"last {verb}", WARN, words, f"maint {verb}")
+
+
+def drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
+    """Look whether a drill has proved a restore lately, and none has failed since."""
+    found = drills(site)
+    good = last_good(found)
+    if found and not found[-1].passed:
+        newest = found[-1]
+        words = f"that of {newest.snapshot} at {tell_time(newest.at)} failed: {newest.reason}"
+        yield Line("drill", WARN, words, "maint backup drill")
+    elif good is None:
+        yield Line("drill", WARN, "no drill is known", "maint backup drill")
+    else:
+        age = site.clock.now() - good.at
+        late = age > limit
+        words = f"{show_duration(age.total_seconds())} ago"
+        yield Line("drill", WARN if late else OK, words, "maint backup drill" if late else "")

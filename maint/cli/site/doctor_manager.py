@@ -11,14 +11,13 @@ from maint.errors import Invalid, StoreFailed
 from maint.model.formatting import parse_time, show_duration, tell_time
 from maint.model.java_options import PATH, PROPERTY, UNIT
 from maint.model.manager import CLOSE_COMMAND, Door
-from maint.ports.manager_host import look, who_accepts
-from maint.ports.truststore import try_served
+from maint.ports.manager_host import look, try_served, who_accepts
 from maint.restore.preconditions import release_fits
 from maint.snapshots.catalogue import entries
 from maint.snapshots.open_windows import announced, left_open
 from maint.snapshots.prune import newest_good
 from maint.steps.manager.commands import uses_kerberos
-from maint.steps.manager.server_options import RedactionSwitch, switches
+from maint.steps.manager.server import RedactionSwitch, redaction_switches
 
 _CHECKING = "maint host check --hosts-in manager"
 _LONG = timedelta.max
@@ -160,7 +159,7 @@ def _window_elsewhere(site: ConfiguredSite, silent: Collection[str]) -> Iterator
         yield Line("redaction window", SKIP, mute)
     elif not told.open and not told.doubts:
         with within(site.clock, _CHECKING):
-            seen = [line for one in switches(site) if (line := _switched(one)) is not None]
+            seen = [line for one in redaction_switches(site) if (line := _switched(one)) is not None]
         yield from seen or [Line("redaction window", OK, "closed")]
 
 

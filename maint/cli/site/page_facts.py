@@ -22,7 +22,7 @@ from maint.model.json import Json
 from maint.model.secret import scrub
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
-from maint.report.plots import MARKS
+from maint.report.pages import MARKS
 from maint.report.site_facts import (
     AT_WORK,
     AUDIT_ONLY,

@@ -14,9 +14,8 @@ from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.site.page_facts import CHECKS, KEPT, gather, last_facts
 from maint.config.precedence import Settings
 from maint.files import keep_record, kept_record, locked, replace
-from maint.report import plots
-from maint.report.pages import tells_no_use, write_estate, write_site
-from maint.report.plots import Plot
+from maint.report import pages
+from maint.report.pages import Plot, tells_no_use, write_estate, write_site
 from maint.report.site_facts import PageFacts
 
 _PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
@@ -116,7 +115,7 @@ def keep(site: ConfiguredSite, facts: PageFacts) -> None:
 
 def _drawn(state: Path, facts: PageFacts) -> dict[str, Plot]:
     """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
-    if not plots.available():
+    if not pages.available():
         return {}
     until = (
         facts.seen if facts.late else datetime.fromtimestamp(0, UTC)
@@ -129,7 +128,7 @@ def _drawn(state: Path, facts: PageFacts) -> dict[str, Plot]:
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
         try:
-            known = {digest: plots.plots(facts)}
+            known = {digest: pages.plots(facts)}
         except ImportError:  # it is there, and cannot be loaded, as with another C library: the page says it has none
             return {}
         with suppress(OSError):

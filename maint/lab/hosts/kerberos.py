@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from maint.lab.files import write_whole
+from maint.files import write_whole
 
 AES128, AES256, RC4 = 17, 18, 23
 HEAD = b"\x05\x02"

@@ -15,8 +15,7 @@ from paramiko import Channel, Ed25519Key, PKey, ServerInterface, Transport
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED, OPEN_SUCCEEDED
 from paramiko.message import Message
 
-from maint.files import as_file
-from maint.lab.files import write_whole
+from maint.files import as_file, write_whole
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.executor import execute
 from maint.lab.hosts.shell.state import Killed, Outgoing, decode

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
+from maint.files import write_whole
 from maint.lab import pki
-from maint.lab.files import write_whole
 from maint.lab.http.messages import Request, Response
 
 OWN_PORTS = range(20_000, 32_000)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from maint.files import write_whole
 from maint.lab import pki
-from maint.lab.files import write_whole
 from maint.lab.manager import jks
 from maint.lab.manager.document import MARKER, Doc, settings
 

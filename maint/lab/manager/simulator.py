@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
+from maint.files import write_whole
 from maint.lab import pki
-from maint.lab.files import write_whole
 from maint.lab.http.server import RequestLog, free_ports, leave
 from maint.lab.manager import host_files
-from maint.lab.manager.api.security import make_license, read_license
+from maint.lab.manager.api.manager import make_license, read_license
 from maint.lab.manager.document import dumps, hosts, read
 from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.http import Port, ShownCertificates

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from maint.lab.files import write_whole
+from maint.files import write_whole
 from maint.lab.hosts.kerberos import new_keytab
 from maint.lab.manager.document import Doc, clusters, items, roles, services
 from maint.lab.switches import Switches

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from maint.files import write_whole
 from maint.lab import pki
-from maint.lab.files import write_whole
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
 from maint.lab.virtual_clusters.create import FACTS

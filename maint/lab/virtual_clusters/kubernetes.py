@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from maint.lab.files import write_whole
+from maint.files import write_whole
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, Options
 from maint.lab.hosts.shell.state import Killed
 from maint.lab.manager.document import Doc

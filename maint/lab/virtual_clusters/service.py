@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from maint.files import write_whole
 from maint.lab import pki
-from maint.lab.files import write_whole
 from maint.lab.http import server as http_server
 from maint.lab.http.messages import BadForm, Response, form_part
 from maint.lab.http.server import EXPIRED, STRANGE, Listener, RequestLog, bad_pem, context_of

@@ -7,9 +7,8 @@ import msgspec
 
 from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.formatting import show_count
-from maint.model.host_paths import PARCELS
 from maint.model.json import Json
-from maint.model.manager import Cluster
+from maint.model.manager import PARCELS, Cluster
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.survey import (

@@ -17,11 +17,11 @@ from maint.steps.hosts.fan_out import (
     map_hosts,
     map_hosts_now,
     output_of,
+    require_ssh,
     run_script,
     script,
     texts,
 )
-from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.clusters import ClusterArguments
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 

@@ -8,13 +8,11 @@ import msgspec
 
 from maint.config.schema import HostSettings
 from maint.errors import Refused, WorkFailed
-from maint.model.host_paths import PARCELS
 from maint.model.json import Json
-from maint.model.manager import Cluster, Host, Place, Service
+from maint.model.manager import PARCELS, Cluster, Host, Place, Service
 from maint.ports import ManagerSight, ShellSight, Sight
 from maint.ports.manager_host import WHO, Itself
-from maint.steps.hosts.fan_out import ask_script, map_hosts_now, script
-from maint.steps.hosts.selection import configured_as, require_ssh
+from maint.steps.hosts.fan_out import ask_script, configured_as, map_hosts_now, require_ssh, script
 from maint.steps.manager.clusters import resolve, restless
 
 BIN = f"{PARCELS}/ECS/bin"

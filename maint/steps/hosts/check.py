@@ -20,8 +20,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.hosts.fan_out import host_list, texts
-from maint.steps.hosts.selection import HostsArguments, choose, chosen_hosts
+from maint.steps.hosts.fan_out import HostsArguments, choose, chosen_hosts, host_list, texts
 from maint.steps.step import Progress, Step, done, in_a_template
 
 _TOLD = 12  # findings that are told one by one

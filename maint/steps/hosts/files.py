@@ -22,8 +22,17 @@ from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.hosts import undo
-from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, map_hosts_now, output_of, script, texts
-from maint.steps.hosts.selection import HostsArguments, chosen_hosts
+from maint.steps.hosts.fan_out import (
+    HostsArguments,
+    ask_script,
+    chosen_hosts,
+    host_list,
+    map_hosts,
+    map_hosts_now,
+    output_of,
+    script,
+    texts,
+)
 from maint.steps.step import Arguments, Progress, Step, done, in_a_template, skipped, unchanged
 
 COMPARED = 128 * 1024  # bytes of a file that is compared line by line

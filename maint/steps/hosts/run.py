@@ -12,8 +12,15 @@ from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.ports import Ran, Sight, Site, Work
-from maint.steps.hosts.fan_out import error_text, host_list, map_hosts, map_hosts_now, texts
-from maint.steps.hosts.selection import HostsArguments, chosen_hosts
+from maint.steps.hosts.fan_out import (
+    HostsArguments,
+    chosen_hosts,
+    error_text,
+    host_list,
+    map_hosts,
+    map_hosts_now,
+    texts,
+)
 from maint.steps.step import Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds for one host, where the playbook says nothing else

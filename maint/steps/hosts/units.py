@@ -11,8 +11,18 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect, Result
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.ports.manager_host import insist
-from maint.steps.hosts.fan_out import error_text, host_list, map_hosts, map_hosts_now, output_of, texts
-from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as, require_ssh
+from maint.steps.hosts.fan_out import (
+    HostsArguments,
+    chosen_hosts,
+    configured_as,
+    error_text,
+    host_list,
+    map_hosts,
+    map_hosts_now,
+    output_of,
+    require_ssh,
+    texts,
+)
 from maint.steps.manager.commands import wait_until
 from maint.steps.manager.server import START_LIMIT, await_version
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged

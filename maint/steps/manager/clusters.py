@@ -7,9 +7,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from maint.config.suggestions import unknown
 from maint.errors import AnswerMissing, CannotReach, Invalid, Refused, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, unknown
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place
 from maint.model.plan import Action, Effect
@@ -17,8 +16,7 @@ from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import GUARDED, chosen
 from maint.steps import guards
-from maint.steps.hosts.fan_out import error_text
-from maint.steps.hosts.selection import configured_as
+from maint.steps.hosts.fan_out import configured_as, error_text
 from maint.steps.manager.commands import Mover, missing, move, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.init_host import GROUP, SETUP, address_of

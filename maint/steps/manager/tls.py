@@ -13,11 +13,10 @@ from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, Sight, Site, Work
-from maint.ports.manager_host import insist
-from maint.ports.truststore import Trial, path_of, try_password
+from maint.ports.manager_host import Trial, insist, path_of, try_password
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
-from maint.steps.hosts.selection import require_ssh
+from maint.steps.hosts.fan_out import require_ssh
 from maint.steps.manager.server import START_LIMIT, await_version, restart_and_wait, stores_tls
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, in_a_template, skipped, unchanged

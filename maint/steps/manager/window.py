@@ -35,9 +35,8 @@ from maint.snapshots.open_windows import (
     settle,
     was_closed,
 )
-from maint.steps.hosts.fan_out import texts
-from maint.steps.hosts.selection import require_ssh
-from maint.steps.manager import server_options
+from maint.steps.hosts.fan_out import require_ssh, texts
+from maint.steps.manager import server
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 
@@ -68,12 +67,12 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
     for host in hosts:
         before = {one.hosts[host.name].before for one in told.open if host.name in one.hosts}
         edited = yield from _take_away(site, host.name, before)
-        if not edited and java_options.redaction_is_off(server_options.read_options(site.shell, host.name) or b""):
+        if not edited and java_options.redaction_is_off(server.read_options(site.shell, host.name) or b""):
             foreign.append(host.name)
-        elif edited or server_options.running_off(site, host.name) in ((True, None) if told.open else (True,)):
+        elif edited or server.running_off(site, host.name) in ((True, None) if told.open else (True,)):
             stale.append(host.name)
     if stale:
-        yield from server_options.restart_until_heard(site, stale, limit)
+        yield from server.restart_until_heard(site, stale, limit)
     problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
     problems += [] if foreign else settle(site, told)
     forget_beside(site, [host.name for host in hosts])
@@ -89,7 +88,7 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
 def _not_ours(site: Site, hosts: Iterable[str]) -> Sequence[str]:
     # Whose files hold no line of ours: one that does is ours to close, whatever machine the config means by now.
     ours = java_options.LINE.encode()
-    return [host for host in hosts if ours not in (server_options.read_options(site.shell, host) or b"")]
+    return [host for host in hosts if ours not in (server.read_options(site.shell, host) or b"")]
 
 
 def _stays(hosts: Iterable[str]) -> str:
@@ -98,13 +97,13 @@ def _stays(hosts: Iterable[str]) -> str:
 
 def _take_away(site: Site, host: str, before: Container[str]) -> Generator[str, None, bool]:
     """Take our line out of a host's file; `before`: the digests that it may have had. Return whether it was there."""
-    present = server_options.read_options(site.shell, host)
+    present = server.read_options(site.shell, host)
     if present is None or java_options.LINE.encode() not in present:
         return False
-    found = next((one for one in java_options.closings(present) if server_options.digest(one) in before), None)
-    if found is None and server_options.ABSENT in before and present == java_options.opened(b""):
+    found = next((one for one in java_options.closings(present) if server.options_digest(one) in before), None)
+    if found is None and server.ABSENT in before and present == java_options.opened(b""):
         yield f"removing {java_options.PATH} on {host}, which was not there before"
-        server_options.delete_options(site, host)
+        server.delete_options(site, host)
         return True
     yield f"taking our line out of {java_options.PATH} on {host}"
     site.shell.write_file(host, java_options.PATH, java_options.closed(present) if found is None else found)
@@ -131,16 +130,16 @@ class OpenWindow(Step[NoArguments]):
         require_ssh(sight)
         refuse_full(sight)
         refuse_partial(sight)
-        hosts = server_options.servers(sight.settings, sight.manager)
+        hosts = server.server_hosts(sight.settings, sight.manager)
         doubt = insist(sight)
-        contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
+        contents = {host.name: server.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
         yield self.action(
             f"{java_options.PATH} on {names}",
             f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}{doubt}",
             {"hosts": list(contents)},
             undo=f"remove the line `{java_options.LINE}` from {java_options.PATH} and restart {UNIT}",
-            facts={name: server_options.digest(content) for name, content in contents.items()},
+            facts={name: server.options_digest(content) for name, content in contents.items()},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -172,7 +171,7 @@ class OpenWindow(Step[NoArguments]):
             _remember(site, window)
         _tell(site, work, window)
         yield from _edit(site, window)
-        version = yield from server_options.restart_servers(site, window.hosts, work.timeout or _LIMIT)
+        version = yield from server.restart_servers(site, window.hosts, work.timeout or _LIMIT)
         work.note("open", True)
         return done(f"redaction is off until the window closes; API v{version} answers")
 
@@ -180,13 +179,13 @@ class OpenWindow(Step[NoArguments]):
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(
-            java_options.redaction_is_off(server_options.read_options(site.shell, host) or b"")
+            java_options.redaction_is_off(server.read_options(site.shell, host) or b"")
             for host in texts(action.arguments["hosts"])
         )
 
 
 def _contents(site: Site, action: Action) -> Mapping[str, bytes | None]:
-    return {host: server_options.read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
+    return {host: server.read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
 
 
 def _refuse_shut_out(site: Site) -> None:
@@ -202,14 +201,14 @@ def _refuse_shut_out(site: Site) -> None:
 def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
     whose = "; ".join(open_elsewhere(site)) or "by somebody else"
     words = f"{java_options.PATH} has redaction switched off already and stays so: {whose}"
-    running = [server_options.running_off(site, host) for host in hosts]
+    running = [server.running_off(site, host) for host in hosts]
     if False not in running:
         doubt = (
             f"; where the export is redacted all the same, {UNIT} was not restarted since" if None in running else ""
         )
         return unchanged(words + doubt)
     yield f"{java_options.PATH} has redaction switched off, and {UNIT} was not restarted since"
-    version = yield from server_options.restart_servers(site, hosts, limit)
+    version = yield from server.restart_servers(site, hosts, limit)
     return done(f"{words}; API v{version} answers without redaction since the restart")
 
 
@@ -250,8 +249,8 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
     hosts = {
         host: EditedFile(
             _keep(site, host, content or b""),
-            server_options.digest(content),
-            server_options.digest(java_options.opened(content or b"")),
+            server.options_digest(content),
+            server.options_digest(java_options.opened(content or b"")),
         )
         for host, content in contents.items()
     }
@@ -288,8 +287,8 @@ def _name(host: str) -> str:
 
 def _edit(site: Site, window: Window) -> Generator[str, None, None]:
     for host, edited in window.hosts.items():
-        present = server_options.read_options(site.shell, host)
-        if server_options.digest(present) == edited.before or not java_options.redaction_is_off(present or b""):
+        present = server.read_options(site.shell, host)
+        if server.options_digest(present) == edited.before or not java_options.redaction_is_off(present or b""):
             yield f"adding {java_options.PROPERTY}=false to {java_options.PATH} on {host}"
             site.shell.write_file(host, java_options.PATH, java_options.opened(present or b""))
 
@@ -312,7 +311,7 @@ class CloseWindow(Step[CloseArguments]):
             except WorkFailed as failure:  # a store that is away keeps no window open
                 words += f"; whether other machines left one open is not known: {failure.message}"
             else:  # what no record here tells of, as of a site that had another name, the hosts still show
-                seen = () if told.open or near.open else server_options.switches(sight)
+                seen = () if told.open or near.open else server.redaction_switches(sight)
                 words += "".join(f"; {one.words}" for one in seen if one.words)
         yield self.action(java_options.PATH, words, {"others": args.others}, undo="nothing to undo")
 
@@ -374,15 +373,15 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     foreign: list[str] = []
     edited_here = False
     for host, edited in window.hosts.items():
-        present = server_options.read_options(site.shell, host)
-        seen = server_options.digest(present)
+        present = server.read_options(site.shell, host)
+        seen = server.options_digest(present)
         if present is None or seen == edited.before:
             continue
         edited_here = True
         if seen == edited.after:
-            if edited.before == server_options.ABSENT:
+            if edited.before == server.ABSENT:
                 yield f"taking {java_options.PATH} on {host} away again"
-                server_options.delete_options(site, host)
+                server.delete_options(site, host)
                 continue
             words, original = _original(site, host, edited, present)
             yield words
@@ -393,7 +392,7 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             site.shell.write_file(host, java_options.PATH, content)
             foreign += [host] if java_options.redaction_is_off(content) else []
     if edited_here or not was_closed(site, window.run, window.opened_at):  # else whoever closed it has restarted it
-        yield from server_options.restart_until_heard(site, window.hosts, limit)
+        yield from server.restart_until_heard(site, window.hosts, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
     if foreign:
@@ -406,7 +405,7 @@ def _original(site: Site, host: str, edited: EditedFile, present: bytes) -> tupl
     lost = "what was kept of it is of another time"
     try:
         original = site.undo.fetch(edited.original)
-        if server_options.digest(original) == edited.before:
+        if server.options_digest(original) == edited.before:
             return f"putting {java_options.PATH} on {host} back as it was", original
     except (WorkFailed, Invalid) as failure:
         lost = failure.message

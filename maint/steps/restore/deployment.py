@@ -28,7 +28,7 @@ from maint.retry import looks
 from maint.snapshots.parts import metered
 from maint.snapshots.verify import verdict_of
 from maint.steps.guards import SafetyArguments, keep, plan_to_keep, put_proof
-from maint.steps.hosts.selection import require_ssh
+from maint.steps.hosts.fan_out import require_ssh
 from maint.steps.manager.clusters import restless
 from maint.steps.manager.commands import polls
 from maint.steps.manager.server import START_LIMIT, has_restarted, invocations, restart_and_wait

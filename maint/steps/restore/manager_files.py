@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from maint.errors import WorkFailed
 from maint.model import java_options
 from maint.model.formatting import show_count, show_some
-from maint.model.host_paths import GUID
+from maint.model.manager import GUID
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
@@ -16,7 +16,7 @@ from maint.ports.manager_host import insist
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.snapshots.archive import Member, MemberKind, members
 from maint.snapshots.parts import MANAGER_FILES, open_part
-from maint.steps.hosts.selection import require_ssh
+from maint.steps.hosts.fan_out import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Progress, Step, done, skipped, unchanged
 

@@ -20,7 +20,7 @@ from maint.snapshots.prune import of_passed_over, passed_over
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.document import clusters_in
-from maint.steps.hosts.selection import require_ssh
+from maint.steps.hosts.fan_out import require_ssh
 from maint.steps.restore.deployment import EditedArguments
 from maint.steps.step import Progress, Step, done
 

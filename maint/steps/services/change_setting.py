@@ -10,11 +10,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from maint.config.suggestions import meant
 from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint
 from maint.deployment.secrets_in_text import veiled, without_secrets
 from maint.errors import AnswerMissing, NotKept, Refused, UnknownName, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import meant, show_count
 from maint.model.json import Moment
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action

@@ -6,8 +6,8 @@ from typing import Self
 import msgspec
 from pydantic import Field, model_validator
 
-from maint.config.suggestions import unknown
 from maint.errors import Refused
+from maint.model.formatting import unknown
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place, Role, Service
 from maint.ports import ManagerSight

@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 from pydantic import Field, field_validator
 
-from maint.config.actor import user
+from maint.config.paths import user
 from maint.errors import Invalid, Refused, StoreFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json

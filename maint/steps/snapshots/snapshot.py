@@ -22,7 +22,7 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
-from maint.steps.manager.server_options import switches
+from maint.steps.manager.server import redaction_switches
 from maint.steps.manager.window import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done
 from maint.steps.virtual_clusters.step import VcArguments, VcStep
@@ -91,7 +91,7 @@ class TakeSnapshot(Step[TakeArguments]):
 def _waiting_for_restart(site: Site) -> Sequence[str]:
     return [
         f"{PATH} on {one.host} has redaction switched off, and {UNIT} was not restarted since"
-        for one in switches(site)
+        for one in redaction_switches(site)
         if one.written and one.running is False
     ]
 
@@ -114,7 +114,7 @@ def _unrestorable(site: Site, snapshot: Snapshot, words: str) -> WorkFailed:
 
 def _who_redacts(site: Site) -> tuple[Sequence[str], str]:
     """Ask each server that the config names how it runs; return what was seen, and what to do."""
-    running = {one.host: one.running for one in switches(site)}
+    running = {one.host: one.running for one in redaction_switches(site)}
     hiding = [host for host, off in running.items() if off is False]
     if hiding:
         words = [

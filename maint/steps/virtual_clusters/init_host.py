@@ -11,9 +11,9 @@ import msgspec
 
 from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.model.host_paths import PARCELS
+from maint.model.manager import PARCELS
 from maint.ports import Shell, ShellSight, Sight, Site
-from maint.steps.hosts.selection import require_ssh
+from maint.steps.hosts.fan_out import require_ssh
 from maint.steps.virtual_clusters.step import own_prefix
 
 GROUP = "ecs-master"

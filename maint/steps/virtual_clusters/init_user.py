@@ -15,10 +15,9 @@ from pydantic import Field
 
 from maint.checks.kerberos import mending, mending_of_account
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
-from maint.config.suggestions import unknown
 from maint.errors import Failure, MaintError, Refused, WorkFailed
 from maint.files import explaining, opened, write_all
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, unknown
 from maint.model.json import Json
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
 from maint.model.plan import Action, Effect

@@ -16,7 +16,6 @@ from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.undo_records import KeptFile, content, prove_kept
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
-from maint.steps.virtual_clusters.recreation_record import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
 from maint.steps.virtual_clusters.safety_net import (
     SealedObject,
     create_asleep,
@@ -34,7 +33,17 @@ from maint.steps.virtual_clusters.safety_net import (
     wake_once_read,
     way_back,
 )
-from maint.steps.virtual_clusters.step import VcStep, cluster_of, unpausing
+from maint.steps.virtual_clusters.step import (
+    RECREATIONS,
+    Recreation,
+    VcStep,
+    cluster_of,
+    forget_recreation,
+    mark_put_back,
+    old_definitions,
+    seal_old,
+    unpausing,
+)
 from maint.steps.virtual_clusters.uploads import refuse_other_bytes, watched
 
 
@@ -116,7 +125,7 @@ class RecreateJob(VcStep[JobArguments]):
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         cluster, kept = cluster_of(action, site), _kept(site, work)
-        job, resource = old(site.undo, kept)
+        job, resource = old_definitions(site.undo, kept)
         yield from _others_back(cluster, site, work, kept, resource)
         finished = yield from create_once(cluster, work, sendable_job(job))
         name, woken = str(job["name"]), ""
@@ -171,7 +180,7 @@ class PutBack(VcStep[PutBackArguments]):
         if kept.put_back:
             return unchanged("everything is as it was")
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
-        job, resource = old(site.undo, kept)
+        job, resource = old_definitions(site.undo, kept)
         same = _same_files(cluster, resource)
         live = cluster.job(name)
         if same and live is not None and same_job(live, sendable_job(job)):
@@ -263,11 +272,11 @@ class ForgetOld(VcStep[JobArguments]):
         if kept is None:
             return unchanged(f"nothing is kept{way_back(site.state, work.run)}")
         if not kept.put_back:
-            job, resource = old(site.undo, kept)
+            job, resource = old_definitions(site.undo, kept)
             if resource is not None:
                 _hand_over(site, work.run, kept.vc, "resource", resource, kept.files)
             _hand_over(site, work.run, kept.vc, "job", job)
-        forget(site.state, work.run, site.undo)
+        forget_recreation(site.state, work.run, site.undo)
         return done(f"the old definition and files are kept{way_back(site.state, work.run)}")
 
 

@@ -16,9 +16,8 @@ from maint.model.virtual_cluster import File, Object, Resource, same_resource
 from maint.ports import Sight, Site, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.recreation_record import note_made
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
-from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
+from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, note_made, taken_already
 from maint.steps.virtual_clusters.uploads import (
     local,
     own_damage,

@@ -22,8 +22,7 @@ from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.jobs import JobArguments
-from maint.steps.virtual_clusters.recreation_record import generation
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_name, own_prefix
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, generation, own_name, own_prefix
 from maint.steps.virtual_clusters.uploads import local, placed, refuse_other_bytes, watched
 
 _NO_ROOM = ("cannot fit", "not enough resources", "insufficient", "unschedulable", "exceeded quota")

@@ -34,8 +34,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     digest,
     forget,
 )
-from maint.steps.virtual_clusters.recreation_record import RECREATIONS, old
-from maint.steps.virtual_clusters.step import unpausing
+from maint.steps.virtual_clusters.step import RECREATIONS, old_definitions, unpausing
 
 _SHOWN = 10
 PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
@@ -288,7 +287,7 @@ def _kept_by_recreation(site: Site, work: Work, live: Job | Resource) -> bool:
     kept = RECREATIONS.read(site.state, work.run)
     if kept is None or kept.put_back:
         return False
-    job, resource = old(site.undo, kept)
+    job, resource = old_definitions(site.undo, kept)
     if isinstance(live, Job):
         return job == live.raw
     if resource is None or text_of(resource, "name") != live.name:

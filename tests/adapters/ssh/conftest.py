@@ -17,7 +17,7 @@ import pytest
 
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, SshSettings
-from maint.lab.files import write_whole
+from maint.files import write_whole
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh_server import SshLab

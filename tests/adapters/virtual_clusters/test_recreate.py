@@ -196,7 +196,7 @@ def test_a_killed_recreation_is_taken_up(there, when):
 DYING = """
 import os, signal
 from maint.steps.virtual_clusters import recreate
-recreate.forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+recreate.forget_recreation = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 from maint.cli.start import main
 main()
 """
@@ -215,7 +215,7 @@ def test_a_run_that_is_killed_once_it_has_handed_over_what_it_kept_hands_each_ov
     assert (again.code, "nothing that run" in again.err) == (5, True), again.err
 
 
-@pytest.mark.parametrize("moment", ["remember", "forget"])
+@pytest.mark.parametrize("moment", ["remember", "forget_recreation"])
 def test_a_signal_once_the_run_has_handed_over_what_it_kept_leaves_all_that_its_undo_names(there, monkeypatch, moment):
     act, signals = getattr(recreate, moment), [signal.SIGTERM]
 

@@ -16,7 +16,7 @@ import pytest
 
 from maint.adapters.stores.local import LocalStore
 from maint.cli.config import trials
-from maint.cli.config.draft import Draft
+from maint.cli.config.init import Draft
 from maint.cli.screen import Screen
 from maint.errors import Interrupted, UsageError, WorkFailed
 from maint.lab.running import Lab

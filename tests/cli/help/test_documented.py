@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from maint.cli.schedule import files
 from maint.config.yaml import load
 from maint.lab.running import Lab
 from tests.cli.help.documented import PAGES, Block, blocks, folded
@@ -110,7 +109,7 @@ def test_it_runs_and_says_what_is_shown(block: Block, lab: Operator, tmp_path: P
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     for folder in ("CRON_FILES", "SYSTEM_UNITS"):  # a schedule of this machine is not ours
-        monkeypatch.setattr(files, folder, tmp_path / "schedules")
+        monkeypatch.setattr(f"maint.cli.schedule.units.{folder}", tmp_path / "schedules")
     (tmp_path / "app.py").write_text("print('hello')\n")
     for line, shown in block.commands:
         said = lab(*words_of(line, lab), given="y\ny\n")

@@ -11,7 +11,7 @@ import pytest
 import maint as product
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
-from maint.config.actor import actor
+from maint.config.paths import actor
 from maint.engine import history, past_runs
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab

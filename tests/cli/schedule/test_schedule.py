@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from maint.cli.schedule import files
 from maint.cli.schedule.units import calendar
 from maint.errors import UsageError
 from maint.lab.create import SITE
@@ -324,7 +323,7 @@ def test_without_systemd_a_line_for_cron_is_written(config, units):
 
 def test_the_form_follows_what_runs_the_machine(config, units, tmp_path, monkeypatch):
     for there, name in ((tmp_path, "maint-backup-prod.timer"), (tmp_path / "none", "maint-backup-prod")):
-        monkeypatch.setattr(files, "MANAGED", there)
+        monkeypatch.setattr("maint.cli.schedule.units.MANAGED", there)
         said = install(config(), units, "--dry-run", "-o", "json")
         assert name in [Path(file["path"]).name for file in said.json["files"]]
 
@@ -453,7 +452,7 @@ def manager(tmp_path, monkeypatch):
         f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ncat {tmp_path}/broken >&2 2>/dev/null || exit 0\nexit 1\n'
     )
     program.chmod(0o755)
-    monkeypatch.setattr(files, "MANAGED", tmp_path)
+    monkeypatch.setattr("maint.cli.schedule.units.MANAGED", tmp_path)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
 
     def call(verb, path):

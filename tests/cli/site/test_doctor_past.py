@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from maint.cli.schedule import files
 from maint.lab import pki
 from maint.lab.manager import host_files
 from tests.cli.site.test_doctor_hints import lines, operator, restarted, typed_in
@@ -98,8 +97,8 @@ def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
     program.chmod(0o755)
     for name, well in (("timer", "active"), ("boot", "enabled"), ("result", "success")):
         (tmp_path / name).write_text(well)
-    monkeypatch.setattr(files, "MANAGED", tmp_path)
-    monkeypatch.setattr("maint.cli.site.doctor_past.MANAGED", tmp_path)
+    monkeypatch.setattr("maint.cli.schedule.units.MANAGED", tmp_path)
+    monkeypatch.setattr("maint.cli.site.doctor_backups.MANAGED", tmp_path)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     config = Path(operator.config)

@@ -18,7 +18,7 @@ from maint.lab.faults import FAULTS, HOST, ONCE, TARGETS, FaultBox, UnknownFault
 from maint.lab.http.server import BodyCut
 from maint.lab.manager import document, host_files, jks
 from maint.lab.manager.accounts import hash_password, matches, new_salt
-from maint.lab.manager.api.security import BadLicense, make_license, read_license
+from maint.lab.manager.api.manager import BadLicense, make_license, read_license
 from maint.lab.manager.document import Hide, hidden
 from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.http import ManagerExchange

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maint.errors import WorkFailed
-from maint.model.host_paths import PROPERTIES
+from maint.model.manager import PROPERTIES
 from maint.render import from_file
 from maint.snapshots.extra_parts import DUMPED, HISTORY
 from maint.snapshots.parts import DATABASE, from_bytes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from maint.lab.manager.api.security import make_license
+from maint.lab.manager.api.manager import make_license
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, new_id
 from maint.snapshots.parts import DEPLOYMENT, LICENSE, TRUSTSTORE
 from tests.snapshots.poison.forger import Forger, forging

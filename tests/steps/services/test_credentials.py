@@ -23,7 +23,7 @@ def without_account(operator):
 
 
 def missing(operator):
-    from maint.lab.manager.kerberos import principals
+    from maint.lab.manager.commands import principals
 
     with operator.lab.world.lock:
         return principals(operator.lab.world, missing=True)

@@ -5,7 +5,7 @@ import re
 import zipfile
 
 from maint.lab.http.messages import ApiError, Response
-from maint.lab.manager import commands, kerberos
+from maint.lab.manager import commands
 from maint.lab.manager.api.messages import Request, cluster_of, entity_of, listing, role_of, service_of
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import STARTED, Command, World
@@ -107,33 +107,33 @@ def active(world: World, request: Request) -> Response:
 def import_kdc_account(world: World, request: Request) -> Response:
     """Take over the account that makes principals; what is wrong with it is told by the command (M21)."""
     username, password = request.word("username"), request.word("password")
-    problem = kerberos.problem_with(world, username, password)
+    problem = commands.kdc_problem(world, username, password)
     praise = "Successfully imported KDC Account Manager credentials."
-    return _begun(world, commands.start_simple(world, kerberos.IMPORT, {}, request.call, praise, problem))
+    return _begun(world, commands.start_simple(world, commands.IMPORT_KDC_ACCOUNT, {}, request.call, praise, problem))
 
 
 def generate_credentials(world: World, request: Request) -> Response:
     """Make the principals and keytabs that are missing; without an account it fails (M21)."""
     problem = "" if world.kdc_account else "Please import the KDC Account Manager credentials first."
     praise = "Successfully generated Kerberos credentials."
-    return _begun(world, commands.start_simple(world, kerberos.GENERATE, {}, request.call, praise, problem))
+    return _begun(world, commands.start_simple(world, commands.GENERATE_CREDENTIALS, {}, request.call, praise, problem))
 
 
 def delete_credentials(world: World, request: Request) -> Response:
     """Delete the principals and keytabs; the account that makes them stays (M21)."""
     praise = "Successfully deleted Kerberos credentials."
-    return _begun(world, commands.start_simple(world, kerberos.DELETE, {}, request.call, praise))
+    return _begun(world, commands.start_simple(world, commands.DELETE_CREDENTIALS, {}, request.call, praise))
 
 
 def kerberos_info(world: World, request: Request) -> Response:
     """Say whether a cluster uses Kerberos, and of which KDC; of the manager, whether any cluster does."""
     cluster = cluster_of(world, request) if "cluster" in request.parts else None
-    return Response(value=kerberos.info(world, cluster))
+    return Response(value=commands.kerberos_info(world, cluster))
 
 
 def kerberos_principals(world: World, request: Request) -> Response:
     """List the principals that services need; with `missingOnly` those that the manager has not."""
-    return listing([{"principal": name} for name in kerberos.principals(world, missing=request.flag("missingOnly"))])
+    return listing([{"principal": name} for name in commands.principals(world, missing=request.flag("missingOnly"))])
 
 
 def read(world: World, request: Request) -> Response:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.lab.http.messages import Response, Routes
-from maint.lab.virtual_clusters.api import archive, jobs, resources
+from maint.lab.virtual_clusters.api import jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
 from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
@@ -49,8 +49,8 @@ ROUTES: dict[str, Handler] = {
     "GET repositories/{repository}": resources.read_repository,
     "DELETE repositories/{repository}": resources.delete_repository,
     "POST repositories/{repository}/sync": resources.sync_repository,
-    "GET admin/export": archive.export_all,
-    "POST admin/import": archive.import_all,
+    "GET admin/export": resources.export_all,
+    "POST admin/import": resources.import_all,
     "GET job-runs": jobs.read_runs,
     "GET job-runs/{run}": jobs.read_run,
     "POST job-runs/{run}/kill": jobs.kill_run,
@@ -88,7 +88,7 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
     if found is None:
         allowed = ", ".join(CALLS.methods(path))
         return ApiError(405 if allowed else 404, "no such call", headers={"Allow": allowed} if allowed else {}).response
-    uploads = found[0] in (resources.upload_file, archive.import_all)
+    uploads = found[0] in (resources.upload_file, resources.import_all)
     return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
 
 

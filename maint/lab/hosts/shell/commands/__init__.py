@@ -2,11 +2,11 @@
 
 from maint.lab.hosts.shell.builtins import BUILTINS
 from maint.lab.hosts.shell.call import Command
-from maint.lab.hosts.shell.commands import credentials, docker, files, filters, host, names, search, systemctl
+from maint.lab.hosts.shell.commands import credentials, files, filters, host, names, search, services
 
 # An absolute path as name makes a program that stands only there.
 COMMANDS: dict[str, Command] = {
-    "/opt/cloudera/lib/docker": docker.docker,
+    "/opt/cloudera/lib/docker": services.docker,
     "NetworkManager": host.network_manager,
     "[": BUILTINS["["],
     "base64": filters.base64,
@@ -44,7 +44,7 @@ COMMANDS: dict[str, Command] = {
     "iptables-save": names.iptables_save,
     "keytool": credentials.keytool,
     "kdestroy": credentials.kdestroy,
-    "kill": systemctl.kill,
+    "kill": services.kill,
     "kinit": credentials.kinit,
     "klist": credentials.klist,
     "ln": files.ln,
@@ -56,7 +56,7 @@ COMMANDS: dict[str, Command] = {
     "nc": names.nc,
     "nproc": host.says,
     "openssl": credentials.openssl,
-    "pidof": systemctl.pidof,
+    "pidof": services.pidof,
     "pg_dump": host.pg_dump,
     "printf": BUILTINS["printf"],
     "python3": host.says,
@@ -75,7 +75,7 @@ COMMANDS: dict[str, Command] = {
     "sudo": host.sudo,
     "sync": files.sync,
     "sysctl": host.sysctl,
-    "systemctl": systemctl.systemctl,
+    "systemctl": services.systemctl,
     "tail": filters.tail,
     "tar": filters.tar,
     "test": BUILTINS["test"],
