@@ -113,6 +113,7 @@ _FORMS = (
     _Form(r"://[^\s/:@\"'<>;=]*+:(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
 )
 _BESIDE = "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
+_WITHIN = {one.within for one in _FORMS if one.within}
 _COLON = re.compile(r"[\"'\s]:|:\s")
 _WORDS = re.compile(rf"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl|{_LDAP}|beeline|mysql|mariadb)")
 # Beside those of `secret_name`, of which the counts of stored snapshots are made.
@@ -144,6 +145,7 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
         return text
     pieces, at, after = [], 0, 0
     users = "LoginModule" in text  # of JAAS, which names a user's password after the user: user_ann="x"
+    absent = {word for word in _WITHIN if word not in text}
     search = _compiled(_BESIDE).search
     while found := search(text, after):
         form = _FORMS[int(str(found.lastgroup).removeprefix("form"))]
@@ -155,7 +157,7 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
             begin, end = found.span(f"{found.lastgroup}_arguments")
             pieces += [text[at:begin], inner]
             at = end
-        if form.within not in text:
+        if form.within in absent:
             continue
         end = _compiled(_pattern(found, form)).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too
         value = text[start:end]

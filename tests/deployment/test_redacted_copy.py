@@ -392,20 +392,30 @@ def test_a_long_text_takes_time_only_by_its_length(text: str) -> None:
 
 
 class _Counted(str):
-    """A text that counts the characters taken out of it."""
+    """A text that counts the characters taken out of it, and how often it is searched for a word."""
 
-    taken = 0
+    taken = searched = 0
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
         found = super().__getitem__(key)
         self.taken += len(found)
         return found
 
+    def __contains__(self, word: str) -> bool:
+        self.searched += 1
+        return super().__contains__(word)
+
 
 def test_of_a_long_line_full_of_passwords_only_what_is_near_each_is_looked_at() -> None:
     text = _Counted("x password=y " * 2_000)
     veiled(text, lambda _: "")
     assert text.taken < 100 * 2_000
+
+
+def test_what_a_text_must_hold_besides_is_searched_for_once_and_not_at_each_place() -> None:
+    text = _Counted("-u a: " * 2_000 + "=")
+    veiled(text, lambda _: "")
+    assert text.searched < 20
 
 
 def test_what_names_a_secret_within_a_text_alone_changes_no_count_of_older_manifests() -> None:
