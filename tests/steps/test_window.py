@@ -260,8 +260,8 @@ def test_a_key_that_is_held_down_counts_once_and_the_window_closes(loaded):
         time.sleep(0.03)
     _, said = process.communicate()
     assert process.returncode == 130, said
-    assert (loaded.options.read_bytes(), loaded.window) == (before, False)
-    assert said.count("error: interrupted") == 1
+    assert (loaded.options.read_bytes(), loaded.window) == (before, False), said
+    assert said.count("error: interrupted") == 1, said
 
 
 @pytest.mark.parametrize("place", ["after_run", "_show", "tell_left"])
