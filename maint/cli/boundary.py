@@ -117,7 +117,7 @@ def _check(shown: Screen, known: Sequence[str]) -> None:
 
 _received = [0]  # the newest signal that asks this process to end; 0: none
 _heard = [-math.inf]  # when that was, as `time.monotonic` has it
-_HELD = 0.2  # seconds without a signal after which the next one is another: a held key repeats, and wrappers pass on
+_HELD = 0.5  # seconds without a signal after which the next one is another: a held key repeats, and wrappers pass on
 
 
 def insist() -> None:

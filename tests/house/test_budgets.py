@@ -12,6 +12,10 @@ def test_no_module_is_long() -> None:
     assert {name: length for name, length in lengths.items() if length > 500} == {}
 
 
+def test_the_product_has_few_files() -> None:
+    assert len(modules()) <= 380, "put it into the module of its subject, or merge two that belong together"
+
+
 def test_no_folder_holds_more_files_than_a_reader_takes_in() -> None:
     folders = Counter(path.parent for path in modules().values())
     assert {str(folder): count for folder, count in folders.items() if count > 25} == {}
