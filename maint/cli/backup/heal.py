@@ -28,6 +28,7 @@ from maint.snapshots.parts import read_deployment
 from maint.snapshots.prune import follow
 from maint.snapshots.recipients import Aged, aged, copy_holds, let_go
 from maint.snapshots.recipients import rekey as encrypt_anew
+from maint.snapshots.records import FEW
 from maint.snapshots.replicate import replicate, tidied
 from maint.snapshots.verify import all_mistyped, insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import collect
@@ -218,7 +219,7 @@ def _chosen(site: ConfiguredSite, wanted: str) -> Sequence[Aged]:
 def _carried_out(
     site: ConfiguredSite, screen: Screen, todo: Sequence[Aged], prune_old: bool
 ) -> tuple[list[tuple[Aged, Snapshot]], list[str]]:
-    made, problems, mistyped = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped]()
+    made, problems, mistyped, unread = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped](), 0
     if prune_old and todo:
         refuse_clock_ahead(site)  # `let_go` would, after hours of reading
     unproven = {entry.id for entry in entries(site) if entry.proven is None} if todo else set()
@@ -229,11 +230,11 @@ def _carried_out(
                 screen.follow(prove_new(site, new, opening=True))
             copy_holds(site, one, new)
             made.append((one, new))
-        except StoreFailed:
-            raise
         except Mistyped as failure:
             mistyped.append(failure)
         except (WorkFailed, Refused) as failure:
+            if isinstance(failure, StoreFailed) and (unread := unread + 1) > FEW:
+                raise
             try:
                 refuse_removed(site, one.old.id)
             except Gone as gone:

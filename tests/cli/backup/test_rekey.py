@@ -124,6 +124,23 @@ def test_a_key_that_does_not_open_a_snapshot_is_told_and_the_snapshot_stays(chan
     assert stored(changed, "backups") == before
 
 
+def test_a_file_that_the_store_does_not_give_keeps_no_other_snapshot_from_being_encrypted_anew(
+    changed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = stored(changed, "backups")
+    opened = LocalStore.open
+
+    def fails(self: LocalStore, name: str) -> Any:
+        if f"{first}/deployment" in name:
+            raise StoreFailed(f"{name} cannot be read: Input/output error", hint="look at the disk")
+        return opened(self, name)
+
+    monkeypatch.setattr(LocalStore, "open", fails)
+    said = changed("backup", "rekey", "--all", "--yes", "-o", "json")
+    assert (said.code, first in said.err) == (7, True), said.err
+    assert [one["from"] for one in said.json["rekeyed"]] == others
+
+
 def test_what_nobody_here_can_open_is_partly_done_and_its_later_proof_is_kept(changed: Any) -> None:
     keys = changed.lab.folder / "identity"
     old, new = keys.read_text().split()
