@@ -312,5 +312,5 @@ class RemoteCommand:
             return KILLED
         raise Lost(
             f"{self._host}: the connection was lost while a command ran",
-            hint="what it did is not known: look at that host before it is run again",
+            hint="did that host, its sshd or the way to it go down? Then again",
         )

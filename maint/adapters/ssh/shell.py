@@ -87,7 +87,9 @@ class FabricShell:
     def __exit__(self, *reason: object) -> None:
         self.close()
 
-    def _run(self, host: str, command: str, stdin: bytes, timeout: float | None, *, repeatable: bool) -> Ran:
+    def _run(
+        self, host: str, command: str, stdin: bytes, timeout: float | None, *, repeatable: bool, again: bool = False
+    ) -> Ran:
         kept = self._host(host)
         try:
             connection, channel, reused = kept.session()
@@ -105,11 +107,11 @@ class FabricShell:
             if not repeatable:
                 failure.detail = ("the command may have begun, and may still run",)
                 failure.hint = "look at the host before running it again"
-            if not (repeatable and reused):
+            if again or not (repeatable and reused):
                 raise failure from None
         finally:
             end(channel)
-        return self._run(host, command, stdin, timeout, repeatable=False)
+        return self._run(host, command, stdin, timeout, repeatable=True, again=True)
 
     def _command(self, kept: KeptConnection, channel: Channel, stdin: bytes, timeout: float | None) -> RemoteCommand:
         return RemoteCommand(

@@ -148,8 +148,26 @@ def test_a_question_on_a_kept_connection_is_asked_once_more(make: Make, relay: A
     assert ran.out == b"answer\n"
 
 
-def cut_once_there(mark: Path, relay: Any) -> None:
-    while not mark.exists() or not mark.read_text():
+@pytest.mark.parametrize("kept", [True, False])
+def test_of_a_question_that_is_lost_nobody_says_that_it_may_have_changed_something(
+    make: Make, relay: Any, tmp_path: Path, kept: bool
+) -> None:
+    shell = make(port=relay.port)
+    if kept:
+        shell.ask("one", "true")
+    mark, times = tmp_path / "begun", 2 if kept else 1
+    cutter = threading.Thread(target=lambda: [cut_once_there(mark, relay, "x\n" * more) for more in (1, 2)[:times]])
+    cutter.start()
+    with pytest.raises(CannotReach) as failure:
+        shell.ask("one", f"echo x >> {mark}; sleep 20")
+    cutter.join()
+    assert mark.read_text() == "x\n" * times
+    assert failure.value.detail == ()
+    assert (failure.value.hint or "").endswith("go down? Then again")
+
+
+def cut_once_there(mark: Path, relay: Any, content: str = "x\n") -> None:
+    while not mark.exists() or mark.read_text() != content:
         time.sleep(0.02)
     relay.cut()
 
