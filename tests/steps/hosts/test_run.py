@@ -106,7 +106,13 @@ def test_a_command_whose_end_nobody_saw_is_decided_by_looking_or_not_at_all(host
     assert said.code == code, said.err
     assert count(hosts) == times
     if code:
-        assert "nobody saw whether" in said.err and "repeatable: true" in said.err
+        assert "nobody saw whether" in said.err and f"then `maint playbook dismiss {newest} --reason WORDS`" in said.err
+        path.write_text(path.read_text().replace('"command"', '"repeatable": true, "command"'))
+        again = hosts("playbook", "resume", newest)  # it keeps its plan, and says so
+        assert (again.code, count(hosts), "keeps its plan" in again.err) == (1, times, True), again.err
+        assert hosts("playbook", "dismiss", newest, "--reason", "not done there").code == 0
+        assert hosts("playbook", "run", str(path), "--limit", hosts.names[0], "--yes").code == 0
+        assert count(hosts) == times + 1
 
 
 def started(hosts, *words):
