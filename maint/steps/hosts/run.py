@@ -82,9 +82,9 @@ class RunCommand(Step[RunCommandArguments]):
             command = without_secrets(args.command)
             raise WorkFailed(
                 f"nobody saw whether `{command}` ended on {host_list(begun)}, so it is not run again",
-                hint=f"look there, then `maint playbook dismiss {work.run} --reason WORDS` and begin anew, where it is not"
-                " done with --limit; this run keeps its plan, so `maint playbook resume` says the same. In a playbook"
-                " with `unless: COMMAND` or `repeatable: true` in that step it goes on",
+                hint=f"look there, then `maint playbook dismiss {work.run} --reason WORDS` and begin anew, with --limit"
+                " for hosts where it is not done; this run keeps its plan, so `maint playbook resume` says the same."
+                " With `unless: COMMAND` or `repeatable: true` in that step a run goes on",
             )
         open_, ran, touched = list(left), dict[str, Ran](), Touched()
         work.note("begun", list(open_))
