@@ -138,7 +138,7 @@ class NotKept(WorkFailed, KeyError):
 
 _MENDS = {
     errno.EROFS: "mount it for writing, then again",
-    errno.ENOSPC: "make room there, then again",
+    errno.ENOSPC: "make room there, or inodes where `df -i` shows none, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",
     errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",
     errno.EISDIR: "name another file; or, if maint named it, a folder lies in the place of that file: move it away",

@@ -204,7 +204,8 @@ _OWNER = "run it as the account that owns that folder, and all that is in it"
 
 _MENDS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), "become the account that owns the state folder"),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room on the disk of the state folder"),
+    errno.ENOSPC: "make room on the disk of the state folder, or inodes where `df -i` shows none",
+    errno.EDQUOT: "make room on the disk of the state folder",
     errno.EROFS: "mount the disk of the state folder for writing",
 }
 
@@ -217,7 +218,7 @@ def _disk(path: Path, error: OSError) -> WorkFailed:
         f"the journal {path} cannot be written: {error.strerror}",
         detail=[
             "nothing is done that was not written down first",
-            *(["1 MB free is enough for a journal"] if full else []),
+            *(["1 MB and two inodes free are enough for a journal"] if full else []),
         ],
         hint=f"{mend}, then {_RESUME if begun else 'run it again'}",
     )

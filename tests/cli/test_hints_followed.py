@@ -92,24 +92,34 @@ def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, of a few hundred kB."""
     place = tmp_path / "small"
     place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k,mode=700", "tmpfs", place], check=False).returncode:
+    given = "size=900k,nr_inodes=200,mode=700"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", given, "tmpfs", place], check=False).returncode:
         pytest.skip("this account may not mount a file system")
     yield place
     subprocess.run(["umount", "-l", place], check=True)
 
 
+def fill(small: Path, lacking: str) -> None:
+    """Leave a file system no room, or not one inode."""
+    with pytest.raises(OSError, match="No space left"):
+        for number in range(10_000):
+            with (small / f"filler-{number}").open("wb", 0) as file:
+                while lacking == "room":
+                    file.write(bytes(4096))
+
+
+@pytest.mark.parametrize("lacking", ["room", "inodes"])
 @pytest.mark.parametrize("what", ["store", "state"])
 def test_a_full_disk_is_enough_once_there_is_room(
-    operator: Operator, config: Callable[[str, str], None], small: Path, what: str
+    operator: Operator, config: Callable[[str, str], None], small: Path, what: str, lacking: str
 ) -> None:
     config(rf"(?m)^( *){what}: .*", rf"\g<1>{what}: {small}/maint")
-    filler = small / "filler"
-    with filler.open("wb", 0) as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            file.write(bytes(4096))
+    fill(small, lacking)
     hint = stopped(backup(operator), 1, "No space left on device")
-    assert re.match("make room (there|on the disk of the state folder), then run it again", hint)
-    filler.unlink()
+    place = "there|on the disk of the state folder"
+    assert re.match(f"make room ({place}), or inodes where `df -i` shows none, then (run it )?again", hint)
+    for filler in small.glob("filler-*"):
+        filler.unlink()
     assert backup(operator).code == TAKEN
 
 

@@ -32,7 +32,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TRIES = 100  # to enter a folder that others remove again
 _KEPT = 1  # levels of folders that stay, though empty: a site's own
 _HINTS = {
-    errno.ENOSPC: "make room there, then run it again",
+    errno.ENOSPC: "make room there, or inodes where `df -i` shows none, then run it again",
     errno.EDQUOT: "raise the quota or make room, then run it again",
     errno.EROFS: "mount it for writing",
     errno.EACCES: "look at who owns the folder, and who runs maint",

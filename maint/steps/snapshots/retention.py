@@ -113,8 +113,8 @@ def _telling_need() -> Iterator[None]:
     try:
         yield
     except StoreFailed as failure:
-        need = "where the store is full: 1 MB free is enough, for the signed record that comes before each removal"
-        failure.detail = (*failure.detail, need)  # not every store tells that it is
+        need = "1 MB and a few inodes free are enough, for the signed record that comes before each removal"
+        failure.detail = (*failure.detail, f"where the store is full: {need}")  # not every store tells that it is
         raise
 
 

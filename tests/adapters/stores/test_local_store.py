@@ -165,7 +165,7 @@ def test_a_full_disk_says_so_and_what_to_do(tmp_path: Path) -> None:
         with pytest.raises(WorkFailed) as failure, LocalStore(disk).create("a") as file:
             file.write(b"x" * 1_000_000)
         assert failure.value.detail == ("No space left on device",)
-        assert failure.value.hint == "make room there, then run it again"
+        assert failure.value.hint == "make room there, or inodes where `df -i` shows none, then run it again"
         assert list(disk.iterdir()) == []
     finally:
         subprocess.run(["umount", disk], check=True)

@@ -1,5 +1,6 @@
 """Pruning where the disk of the store or of the state folder is full: it frees what it can, or says what it needs."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from tests.cli.backup.test_retention import ids, keep
 from tests.steps.conftest import back_up
 from tests.steps.operator import Operator
 
-ENOUGH = "1 MB free is enough"
+ENOUGH = re.compile("1 MB and (two|a few) inodes free are enough")
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_pruning_on_a_full_disk_says_how_little_room_it_needs_and_that_is_enou
     _, new = ids(keeping)
     filler = filling(keeping.lab.folder / place)
     code, err = prune(keeping)
-    assert (code, "No space left on device" in err, ENOUGH in err) == (1, True, True), err
+    assert (code, "No space left on device" in err, bool(ENOUGH.search(err))) == (1, True, True), err
     with filler.open("rb+") as file:
         file.truncate(filler.stat().st_size - 1_000_000)
     code, err = prune(keeping)
@@ -96,4 +97,4 @@ def test_room_is_told_as_what_is_needed_only_where_the_store_is_full(
     filling(folder).unlink()
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
     code, err = prune(keeping)
-    assert (code, f"where the store is full: {ENOUGH}" in err) == (1, True), err
+    assert (code, "where the store is full: 1 MB and" in err) == (1, True), err
