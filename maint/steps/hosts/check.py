@@ -110,11 +110,11 @@ class CheckHosts(Step[CheckArguments]):
         if not wrong:
             return done(words, value)
         if args.on_failure == "fail":
-            failure = WorkFailed(words, detail=lines, hint="mend what it says, then `maint playbook resume`")
+            failure = WorkFailed(words, detail=lines, hint=f"{_way(args, wrong)}; then `maint playbook resume`")
             failure.hosts = texts(value["hosts"])
             raise failure
         if args.on_failure == "warn":
-            return done("; ".join([words, *lines]), value, partly=True, hint="`maint host check` tells how to mend it")
+            return done("; ".join([words, *lines]), value, partly=True, hint=_way(args, wrong))
         return done(words, value)
 
 
@@ -138,6 +138,14 @@ def _lines(facts: SiteFacts, wrong: Sequence[Finding]) -> list[str]:
     ]
     more = len(lines) - _TOLD
     return [*lines[:_TOLD], *([f"and {more} more; `maint host check` shows all"] if more > 0 else [])]
+
+
+def _way(args: CheckArguments, wrong: Sequence[Finding]) -> str:
+    """Return which command tells how to mend it; it asks all hosts, since some checks compare them."""
+    ids = dict.fromkeys(one.check for one in wrong)
+    phase = "" if args.phase == RUNNING else f" --phase {args.phase}"
+    flags = "".join(f" --check {one}" for one in ids) if len(ids) <= 3 else phase
+    return f"`maint host check{flags}` tells how to mend it"
 
 
 def _words(hosts: int, made: int, wrong: Sequence[Finding], warned: Sequence[Finding]) -> str:

@@ -34,7 +34,9 @@ def test_what_is_wrong_stops_the_run_and_names_check_and_host(lab):
     assert said.code == 1
     assert len(said.error["detail"]) == 1
     assert said.error["detail"][0].startswith(f"os.swappiness {FIRST}: 60; expected: ")
-    assert said.error["hint"] == "mend what it says, then the same command"  # nothing of it can be taken up
+    way, rest = said.error["hint"].removeprefix("`").split("` ")
+    assert rest == "tells how to mend it; then the same command"  # nothing of it can be taken up
+    assert "sysctl -w vm.swappiness=1" in lab(*way.split()[1:]).out
 
 
 def test_a_warning_goes_on_and_the_run_ends_partly_done(lab):
@@ -75,10 +77,13 @@ def test_a_check_that_does_not_exist_is_a_mistake_of_the_playbook(lab, wrong):
 def test_a_host_that_is_not_reached_is_one_line(lab):
     lab.lab.break_("base-02.example.internal", "unreachable")
     said = lab.play({"do": "host.check", "with": {"hosts": ["base-02.example.internal"]}})
+    way = said.error["hint"].removeprefix("`").split("` ")[0]
+    told = lab(*way.split()[1:]).err
     lab.lab.repair("unreachable")
     assert said.code == 1
     assert len(said.error["detail"]) == 1
     assert "was not reached" in said.error["detail"][0]
+    assert "base-02.example.internal: Connection refused; try: ssh -p " in told
 
 
 def test_a_host_that_has_left_the_config_is_named_when_the_run_is_taken_up(lab):
