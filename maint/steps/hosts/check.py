@@ -143,9 +143,8 @@ def _lines(facts: SiteFacts, wrong: Sequence[Finding]) -> list[str]:
 def _way(args: CheckArguments, wrong: Sequence[Finding]) -> str:
     """Return which command tells how to mend it; it asks all hosts, since some checks compare them."""
     ids = dict.fromkeys(one.check for one in wrong)
-    phase = "" if args.phase == RUNNING else f" --phase {args.phase}"
-    flags = "".join(f" --check {one}" for one in ids) if len(ids) <= 3 else phase
-    return f"`maint host check{flags}` tells how to mend it"
+    flags = " ".join(f"--check {one}" for one in ids) if len(ids) <= 3 else f"--phase {args.phase}"
+    return f"`maint host check {flags}` tells how to mend it"
 
 
 def _words(hosts: int, made: int, wrong: Sequence[Finding], warned: Sequence[Finding]) -> str:
