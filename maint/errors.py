@@ -31,7 +31,7 @@ class MaintError(Exception):
     @property
     def in_a_line(self) -> str:
         """What failed and why."""
-        return "; ".join([self.message, *self.detail])
+        return "; ".join([self.message, *(line.strip() for line in self.detail)])
 
     @property
     def way_on(self) -> str | None:

@@ -115,6 +115,16 @@ def test_a_command_whose_end_nobody_saw_is_decided_by_looking_or_not_at_all(host
         assert count(hosts) == times + 1
 
 
+def test_what_failed_and_why_on_a_host_is_one_line_without_the_blanks_of_its_rows(lab_hosts, tmp_path):
+    lab_hosts.local = tmp_path
+    lab_hosts.lab.break_(lab_hosts.names[0], "login-refused")
+    said = lab_hosts.play(run(lab_hosts.names[0], "true"))
+    lab_hosts.lab.repair("login-refused")
+    assert said.code == 1
+    told = json.loads(said.out)["actions"][0]["detail"]
+    assert told.endswith("root was not let in; Authentication failed."), told
+
+
 def started(hosts, *words):
     return Command([*words, "--config", str(hosts.config)], environment())
 
