@@ -30,6 +30,7 @@ QUESTIONS = {
     ' echo "$p $(findmnt -no TARGET --target $p) $(df -Pk $p | sed -n 2p)"; done; true',
 }
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
+_GIVEN_UP = {"emergency_ro", "shutdown"}  # beside a `rw` that stays: so ext4 says it from Linux 6.15 on
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -133,8 +134,11 @@ def _data_mounts(host: HostFacts) -> Verdict:
     remedy="dmesg shows why; repair the file system",
 ).host_rule  # fmt: skip
 def _read_only(host: HostFacts) -> Verdict:
-    rows = [row for row in _mounts(host) if row[0].startswith("/dev/") and row[2] in _REAL and row[3][0] == "ro"]
-    disks = ", ".join(row[0] for row in rows)
+    rows = [row for row in _mounts(host) if row[0].startswith("/dev/") and row[2] in _REAL]
+    # Of a disk that can be written to, somebody wanted one mount read-only, as pods have theirs.
+    written = {row[0] for row in rows if row[3][0] == "rw"}
+    rows = [row for row in rows if (row[3][0] == "ro" and row[0] not in written) or _GIVEN_UP.intersection(row[3])]
+    disks = ", ".join(dict.fromkeys(row[0] for row in rows))
     remedy = f"`dmesg` shows why; unmount {disks}, repair (xfs_repair, e2fsck -f) or replace it, mount it again"
     return held(not rows, ", ".join(row[1] for row in rows) or "none", remedy)
 

@@ -287,3 +287,33 @@ def test_accounts_that_a_host_lacks_are_asked_for_with_their_groups(root: Path) 
     missing = [name for name in ("hdfs", "hive", "yarn", "zookeeper") for _ in range(2)]
     assert verdict.state is State.WARN
     assert sorted(one.removeprefix("group ").split()[0] for one in verdict.observed.split(", ")) == missing, verdict
+
+
+def test_a_disk_that_this_kernel_has_given_up_is_found_and_one_that_is_mounted_read_only_beside_is_not(
+    tmp_path: Path,
+) -> None:
+    if os.geteuid() or not shutil.which("mkfs.ext4"):
+        pytest.skip("needs root and mkfs.ext4 for a disk to break")
+    image, disk, beside = (tmp_path / name for name in ("image", "disk", "beside"))
+    image.write_bytes(bytes(8 << 20))
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    disk.mkdir()
+    beside.mkdir()
+    if subprocess.run(["mount", "-o", "loop,errors=remount-ro", image, disk], check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        subprocess.run(["mount", "--bind", disk, beside], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", beside], check=True)
+        assert judged_mounts(tmp_path) == (State.PASS, "none")
+        device = Path(subprocess.check_output(["findmnt", "-no", "SOURCE", disk], text=True).strip())
+        Path(f"/sys/fs/ext4/{device.name}/trigger_fs_error").write_text("x")
+        assert judged_mounts(tmp_path) == (State.FAIL, f"{disk}, {beside}")
+    finally:
+        subprocess.run(["umount", beside, disk], check=False)
+
+
+def judged_mounts(folder: Path) -> tuple[State | None, str]:
+    """Return what `disk.ro` says of what is mounted below a folder."""
+    lines = [line for line in Path("/proc/mounts").read_text().splitlines() if f" {folder}/" in line]
+    verdict = CHECKS["disk.ro"].judge(host({"mounts": "\n".join(lines)}))
+    return verdict.state, verdict.observed

@@ -138,6 +138,11 @@ CASES = [
     ("disk.space", {"space": "/ /dev/sda 100 20 83886080 20% /"}, PASS),
     ("disk.ro", {"mounts": "/dev/sda1 /data ext4 ro,noatime 0 0\n"}, FAIL),
     ("disk.ro", {"mounts": "/dev/loop0 /snap squashfs ro 0 0\n"}, PASS),
+    ("disk.ro", {"mounts": "/dev/sdb /globalmount ext4 rw 0 0\n/dev/sdb /pods/1/mount ext4 ro 0 0\n"}, PASS),
+    ("disk.ro", {"mounts": "/dev/sdb /globalmount ext4 ro 0 0\n/dev/sdb /pods/1/mount ext4 ro 0 0\n"}, FAIL),
+    ("disk.ro", {"mounts": "/dev/sdb /data/1 ext4 rw,errors=remount-ro 0 0\n"}, PASS),
+    ("disk.ro", {"mounts": "/dev/sdb /data/1 ext4 rw,noatime,errors=remount-ro,emergency_ro 0 0\n"}, FAIL),
+    ("disk.ro", {"mounts": "/dev/sdb /data/1 ext4 rw,noatime,shutdown 0 0\n"}, FAIL),
     ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT"), "names": NAMES}, ERROR),  # of the manager's port nothing was seen
     ("tls.expiry", {"certificate": END.format("Dec  1 00:00:00 2026 GMT"), "names": NAMES}, WARN),
     ("tls.expiry", {"certificate": END.format("Nov 23 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
