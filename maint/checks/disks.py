@@ -30,7 +30,7 @@ QUESTIONS = {
     ' echo "$p $(findmnt -no TARGET --target $p) $(df -Pk $p | sed -n 2p)"; done; true',
 }
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
-_GIVEN_UP = {"emergency_ro", "shutdown"}  # beside a `rw` that stays: so ext4 says it from Linux 6.15 on
+_GIVEN_UP = {"emergency_ro", "shutdown"}  # beside a `rw` that stays, as newer kernels say it of ext4
 
 
 class Room(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ _NO_REFERRALS = "sun.security.krb5.disableReferrals=true"
 
 QUESTIONS = {
     "java": 'for j in /usr/java/* /usr/lib/jvm/*; do [ -x $j/bin/java ] && [ ! -L $j ] || continue; echo "home=$j";'
-    " if [ -f $j/release ]; then grep -e ^JAVA_VERSION= -e ^IMPLEMENTOR= $j/release;"
+    " if [ -f $j/release ]; then grep -e ^JAVA_VERSION= -e ^IMPLEMENTOR= -e ^BUILD_TYPE= $j/release;"
     " else $maint_limit $j/bin/java -version 2>&1; fi;"
     " for s in $j/conf/security $j/jre/lib/security $j/lib/security; do [ -f $s/java.security ] &&"
     " grep -e '^crypto.policy' -e '^sun.security.krb5.disableReferrals' $s/java.security; done; done; true",
@@ -67,10 +67,10 @@ def javas(host: HostFacts) -> list[Java]:
 
 
 def _vendor(text: str) -> str:
-    lowered = text.lower()
+    lowered = text.lower()  # Oracle's JDK 8 names no implementor
     if "azul" in lowered or "zulu" in lowered:
         return "azul"
-    return "oracle" if "oracle" in lowered or "java(tm)" in lowered else "openjdk"
+    return "oracle" if any(word in lowered for word in ("oracle", "java(tm)", '="commercial"')) else "openjdk"
 
 
 def _some(host: HostFacts) -> list[Java]:

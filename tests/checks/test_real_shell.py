@@ -46,7 +46,7 @@ def root() -> Iterator[Path]:
 def told(root: Path, question: str, **programs: str) -> Answered:
     """Return what an account that owns nothing is told by a host whose files lie in a folder; `programs`: by name."""
     text = CHECKS.questions()[question]
-    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-", "/run/", "/opt/"):
+    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-", "/run/", "/opt/", "/usr/java/"):
         text = text.replace(place, f"{root}{place}")
     for name, content in programs.items():
         (root / name).write_text(f"#!/bin/sh\n{content}\n")
@@ -287,6 +287,17 @@ def test_accounts_that_a_host_lacks_are_asked_for_with_their_groups(root: Path) 
     missing = [name for name in ("hdfs", "hive", "yarn", "zookeeper") for _ in range(2)]
     assert verdict.state is State.WARN
     assert sorted(one.removeprefix("group ").split()[0] for one in verdict.observed.split(", ")) == missing, verdict
+
+
+def test_an_oracle_jdk_whose_release_names_no_implementor_is_known_for_one(root: Path) -> None:
+    (root / "usr/java/jdk1.8.0_181-amd64/bin").mkdir(parents=True)
+    (root / "usr/java/jdk1.8.0_181-amd64/bin/java").touch(mode=0o755)
+    release = root / "usr/java/jdk1.8.0_181-amd64/release"
+    release.write_text('JAVA_VERSION="1.8.0_181"\nOS_NAME="Linux"\nSOURCE=" .:0"\nBUILD_TYPE="commercial"\n')
+    known = site()
+    host({"java": told(root, "java")}, site=known)
+    (verdict,) = CHECKS["jdk.present"].judge_all(known).values()
+    assert (verdict.state, verdict.observed.split(", ")[0]) == (State.PASS, "oracle 8.181"), verdict
 
 
 def test_a_disk_that_this_kernel_has_given_up_is_found_and_one_that_is_mounted_read_only_beside_is_not(
