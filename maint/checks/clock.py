@@ -8,6 +8,11 @@ from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts, usual_of
 
 _WARN_AFTER, _FAIL_AFTER = 1.0, 300.0  # seconds; Kerberos refuses more than five minutes
 _MOST_OFFSET, _NO_STRATUM = 0.1, 16
+_OWN_CLOCK = ("7F7F01", "127.127.1.")  # how chrony and ntpd name a host's own clock, which follows nobody
+_FOLLOW = (
+    "name servers that answer in its configuration; where this host gives all others their time, and nobody gives it"
+    " any, accept it in the config"
+)
 _STEP_NTP = "systemctl stop ntpd; ntpd -gq; systemctl start ntpd"
 _CLOSE = 1.0  # seconds between the least and the most, within which the middle says enough
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?(?!\d)", re.ASCII)
@@ -56,14 +61,18 @@ def _chrony(lines: list[str]) -> Verdict:
     kept = leap != "Not synchronised" and 0 < stratum < _NO_STRATUM and offset is not None
     if not kept or offset is None:
         return broken(f"not synchronised: {shown}")
+    if seen.get("Reference ID", "").startswith(_OWN_CLOCK):
+        return warned(f"stratum {stratum}, of its own clock alone", _FOLLOW)
     return held(float(offset[0]) < _MOST_OFFSET, shown, "chronyc makestep")
 
 
 def _ntp(lines: list[str]) -> Verdict:
-    chosen = [line.split() for line in lines if line.startswith("*")]
+    chosen = [line.split() for line in lines if line.startswith(("*", "o"))]  # o: by its pulse per second
     if not chosen:
         return broken("ntpd has chosen no server")
     row = chosen[0]
+    if row[0][1:].startswith(_OWN_CLOCK):
+        return warned(f"stratum {row[2]}, of its own clock alone", _FOLLOW)
     shown, away = f"stratum {row[2]}, {row[8]} ms", abs(float(row[8])) >= _MOST_OFFSET * 1000
     return held(not away and int(row[2]) < _NO_STRATUM, shown, _STEP_NTP if away else "")
 

@@ -242,6 +242,10 @@ CLOCKS = [
     ("time.sync", {"units": units(), "sync": "tool=timedatectl"}, ERROR),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n*10.0.0.1 .GPS. 1 u 3 64 377 0.1 1.2 0.1"}, PASS),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n 10.0.0.1 .INIT. 16 u 3 64 0 0.1 1.2 0.1"}, FAIL),
+    ("time.sync", {"units": units("ntpd"), "sync": "tool=ntpq\no127.127.22.0 .PPS. 0 l 9 16 377 0.0 0.004 0.1"}, PASS),
+    ("time.sync", {"units": units("ntpd"), "sync": "tool=ntpq\n*127.127.1.0 .LOCL. 10 l 9 64 377 0.0 0.0 0.0"}, WARN),
+    ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\nReference ID    : 7F7F0101 ()\n" + TRACKING.format("0.0", "Normal")}, WARN),
+    ("time.sync", {"units": units("chronyd"), "sync": "tool=chronyc\nReference ID    : C0000235 (192.0.2.53)\n" + TRACKING.format("0.0", "Normal")}, PASS),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\n506 Cannot talk to daemon"}, ERROR),
 ]  # fmt: skip
 PYTHONS = [
