@@ -1,5 +1,6 @@
 """Checks of disks: room, inodes, how data is mounted, what became read-only."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
@@ -29,6 +30,7 @@ QUESTIONS = {
     "ecs_folders": f"for p in {' '.join(p for kind in _ECS_FOLDERS for p in kind)}; do [ -d $p ] &&"
     ' echo "$p $(findmnt -no TARGET --target $p) $(df -Pk $p | sed -n 2p)"; done; true',
 }
+_DATA = re.compile(r"/(data(?!base)|grid|hadoop|dfs)")  # a database's volume is none of the platform's
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
 _GIVEN_UP = {"emergency_ro", "shutdown"}  # beside a `rw` that stays, as newer kernels say it of ext4
 
@@ -106,7 +108,7 @@ def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:
     remedy="mount the volumes by themselves, with noatime, in /etc/fstab",
 ).host_rule  # fmt: skip
 def _data_mounts(host: HostFacts) -> Verdict:
-    data = [row for row in _mounts(host) if row[1].startswith(("/data", "/grid", "/hadoop", "/dfs"))]
+    data = [row for row in _mounts(host) if _DATA.match(row[1])]
     if not data:
         raise NotApplicable("no data volumes below /data, /grid, /hadoop or /dfs")
     wrong, anew, timed = [], [], []

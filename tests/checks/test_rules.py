@@ -101,6 +101,8 @@ CASES = [
     ("net.ipv6", {"ipv6": ""}, ERROR),
     ("net.multihome", {"global_addresses": ""}, ERROR),
     ("disk.inodes", {"inodes": "junk"}, ERROR),
+    ("disk.data.mount", {"mounts": "/dev/mapper/vg-db /database xfs rw 0 0\n"}, SKIP),
+    ("disk.data.mount", {"mounts": "/dev/mapper/vg-db /data01 xfs rw,noatime 0 0\n"}, WARN),
     ("disk.ro", {"mounts": "junk"}, ERROR),
     ("ecs.iptables.backend", {"iptables_version": "junk", "os_release": RHEL9}, ERROR),
     ("time.skew", {"clock_begin": "nan", "clock_end": "nan"}, ERROR),
