@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import dropwhile, takewhile
 
 import msgspec
 from msgspec.structs import replace
@@ -117,14 +118,16 @@ class LostHosts:
         failed = [host for host in error.hosts if host in hosts]
         if action.max_fail is None or not failed or len({*self._lost, *failed}) > action.max_fail:
             return None
-        reasons = {host: _line_about(host, error.detail) or error.message for host in failed}
+        reasons = {host: _said_of(host, error.detail) or error.message for host in failed}
         self._lost |= reasons
         return {**reasons}
 
 
-def _line_about(host: str, lines: Sequence[str]) -> str:
-    """Return the line that begins with a host's name, and not with one that is longer; "" where there is none."""
-    return next((line for line in lines if re.match(rf"{re.escape(host)}(?![\w.-])", line)), "")
+def _said_of(host: str, lines: Sequence[str]) -> str:
+    """Return the line that begins with a host's name, and not with one that is longer, and its rows; "" for none."""
+    of_others = dropwhile(lambda line: not re.match(rf"{re.escape(host)}(?![\w.-])", line), lines)
+    first = next(of_others, "")
+    return "; ".join([first, *(row.strip() for row in takewhile(lambda line: line.startswith("  "), of_others))])
 
 
 def _hosts(action: Action) -> list[str]:

@@ -64,6 +64,17 @@ def test_a_run_goes_on_without_as_many_hosts_as_may_fail_and_says_so(lab):
     assert f"--limit {THREE[0]}" in said.err
 
 
+def test_why_a_host_was_left_out_is_told_with_all_that_was_said_of_it(lab):
+    lab.lab.break_(THREE[1], "disk-full")
+    (lab.local / "file").write_text("new\n")
+    put = {"do": "host.put", "with": {"hosts": THREE, "file": f"{lab.local}/file", "path": f"{lab.folder}/file"}}
+    said = lab.play({**put, "max_fail": 1})
+    lab.lab.repair("disk-full")
+    assert said.code == 7, said.err
+    assert said.json["actions"][0]["detail"].endswith(": No space left on device"), said.json
+    assert touched(lab, "file") == [THREE[0], THREE[2]]
+
+
 def test_what_puts_things_back_is_done_on_the_hosts_that_were_lost_too(lab):
     spoil(lab, THREE[0])
     back = {"name": "back", **touch(lab, "back")}
