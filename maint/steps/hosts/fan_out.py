@@ -73,6 +73,8 @@ def configured_as(configured: Sequence[HostSettings], host: Host) -> list[str]:
 
 
 T = TypeVar("T")
+OR_WITHOUT = "mend these hosts, and plan anew; a playbook's --limit leaves them out"
+"""What to do about hosts that do not answer the plan of a step that names its hosts."""
 _SHOWN = 400  # characters of what a host says about a failure
 _LOGGED = r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] "  # kubectl's own log: a time and a process, others each time
 

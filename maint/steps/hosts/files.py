@@ -23,6 +23,7 @@ from maint.model.secret import scrub
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.hosts import undo
 from maint.steps.hosts.fan_out import (
+    OR_WITHOUT,
     HostsArguments,
     ask_script,
     chosen_hosts,
@@ -161,7 +162,7 @@ class PutFile(Step[PutFileArguments]):
     def plan(self, args: PutFileArguments, sight: Sight) -> Iterable[Action]:
         hosts, content = chosen_hosts(sight, args), _local(args.file)
         found = map_hosts_now(
-            sight, hosts, lambda host: stat_of(sight.shell, host, args.path), f"looking at {args.path}"
+            sight, hosts, lambda host: stat_of(sight.shell, host, args.path), f"looking at {args.path}", OR_WITHOUT
         )
         _refuse_folders(args.path, found)
         stale = [host for host, stat in found.items() if stat != _wanted(args, content, stat)]

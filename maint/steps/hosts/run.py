@@ -13,6 +13,7 @@ from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.ports import Ran, Sight, Site, Work
 from maint.steps.hosts.fan_out import (
+    OR_WITHOUT,
     HostsArguments,
     chosen_hosts,
     error_text,
@@ -54,7 +55,11 @@ class RunCommand(Step[RunCommandArguments]):
         needed = hosts
         if args.unless:
             held = map_hosts_now(
-                sight, hosts, lambda host: _asked(sight, host, args.unless).ok, "asking whether it is needed"
+                sight,
+                hosts,
+                lambda host: _asked(sight, host, args.unless).ok,
+                "asking whether it is needed",
+                OR_WITHOUT,
             )
             needed = [host for host in hosts if not held[host]]
         effect = Effect.CHANGE if needed and not args.reads else Effect.READ

@@ -12,6 +12,7 @@ from maint.model.plan import Action, Effect, Result
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.ports.manager_host import insist
 from maint.steps.hosts.fan_out import (
+    OR_WITHOUT,
     HostsArguments,
     chosen_hosts,
     configured_as,
@@ -162,7 +163,8 @@ class StartAgents(_Agents):
 
     def words(self, sight: Sight, hosts: Sequence[str]) -> str:
         """Return where it will be started as things stand: earlier steps may stop it, so all are asked again."""
-        states = map_hosts_now(sight, hosts, lambda host: _state(sight.shell, host), "asking for the agents' state")
+        asking = "asking for the agents' state"
+        states = map_hosts_now(sight, hosts, lambda host: _state(sight.shell, host), asking, OR_WITHOUT)
         idle = [host for host in hosts if states[host] == _IDLE]
         silent = [host for host in hosts if states[host] == _SILENT]
         running = len(hosts) - len(idle) - len(silent)

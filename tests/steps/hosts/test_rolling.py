@@ -75,6 +75,17 @@ def test_why_a_host_was_left_out_is_told_with_all_that_was_said_of_it(lab):
     assert touched(lab, "file") == [THREE[0], THREE[2]]
 
 
+def test_a_host_that_does_not_answer_the_plan_may_be_left_out_as_its_refusal_says(lab):
+    lab.lab.break_(THREE[1], "unreachable")
+    (lab.local / "file").write_text("new\n")
+    put = {"do": "host.put", "with": {"hosts": THREE, "file": f"{lab.local}/file", "path": f"{lab.folder}/file"}}
+    said = lab.play({**put, "max_fail": 1})
+    assert (said.code, "a playbook's --limit leaves them out" in said.err) == (4, True), said.err
+    said = lab("playbook", "run", str(lab.local / "mine.yaml"), "--limit", f"{THREE[0]},{THREE[2]}", "--yes")
+    lab.lab.repair("unreachable")
+    assert (said.code, touched(lab, "file")) == (0, [THREE[0], THREE[2]]), said.err
+
+
 def test_what_puts_things_back_is_done_on_the_hosts_that_were_lost_too(lab):
     spoil(lab, THREE[0])
     back = {"name": "back", **touch(lab, "back")}
