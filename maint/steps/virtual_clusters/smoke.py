@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
+from maint.errors import CannotReach, MaintError, NotTrusted, WorkFailed
 from maint.model.formatting import show_count, show_duration
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object, Run
@@ -101,17 +101,17 @@ def looked(cluster: VirtualClusterSight) -> Generator[str, None, str]:
 
 
 def mended(error: CannotReach, settings: VirtualClusterSettings, state: Path) -> CannotReach:
-    """Return a failure to get in with what is probably missing.
+    """Return a failure to get in, with what is probably missing where it is the certificate.
 
     Args:
-        error: the failure.
+        error: the failure; where nobody answers, or the user is not let in, it says itself what to do.
         state: the site's state folder, where a certificate lies that `vc.init` had made.
     """
-    if isinstance(error, LoginRefused):
+    if not isinstance(error, NotTrusted):
         return error
     path = own_certificate(state, settings.name)
     trust = f"`maint vc init` had a certificate made: name {path} under `ca` of {settings.name} in the config"
-    return CannotReach(
+    return NotTrusted(
         error.message,
         detail=[*error.detail, error.hint] if error.hint else error.detail,
         hint=trust if path.exists() and settings.ca != path else init_hint(settings),

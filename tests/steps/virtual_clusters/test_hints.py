@@ -10,6 +10,7 @@ from maint.cli.open_site import name_cluster
 from maint.errors import DeadlinePassed
 from maint.model.virtual_cluster import Run
 from maint.steps.virtual_clusters.runs import ended, room_hint
+from tests.ports import free_port
 from tests.steps.operator import Operator
 
 
@@ -30,6 +31,25 @@ def test_a_run_that_outlasts_the_limit_is_named_with_what_it_was_last_seen_as() 
     with pytest.raises(DeadlinePassed, match="8s") as failure:
         list(ended(cluster, clock, 41))
     assert failure.value.detail == ("run 41 has not ended: it is starting",)
+
+
+@pytest.mark.parametrize(
+    ("found", "hint"), [("nobody", "(`connect_to`): is that the way in?"), ("no token", "are `auth_url` and")]
+)
+def test_only_a_certificate_that_is_not_accepted_is_sent_to_be_initialised(loaded, found, hint) -> None:
+    if found == "nobody":
+        config = loaded.lab.folder / "config.yaml"
+        config.write_text(re.sub(r'connect_to: ".+"', f'connect_to: "127.0.0.1:{free_port()}"', config.read_text()))
+    else:
+        loaded.lab.break_("gateway", "vc-token-nameless")
+    said = loaded("vc", "status", "-o", "json")
+    assert (said.code, hint in said.error["hint"], "vc init" in said.err) == (4, True, False), said.err
+
+
+def test_a_certificate_that_is_not_accepted_is_sent_to_be_initialised(loaded) -> None:
+    loaded.lab.break_("jobs-engine", "vc-unknown-ca-certificate")
+    said = loaded("vc", "status", "-o", "json")
+    assert (said.code, "`maint vc init " in said.error["hint"]) == (4, True), said.err
 
 
 @pytest.mark.parametrize("words", [("smoke",), ("job", "run", "--name", "pi-estimate", "--wait")])
