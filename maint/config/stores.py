@@ -39,7 +39,7 @@ class S3Bucket(Strict):
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that its service must chain to", examples=["/etc/maint/offsite-ca.pem"]
     )
-    lock: Duration | None = Field(default=None, description="object lock, as for all", examples=["35d"])
+    lock: Duration | None = Field(default=None, description="object lock, as for all; 0s: none", examples=["35d"])
 
 
 class S3Settings(Strict):
@@ -83,14 +83,19 @@ class S3Settings(Strict):
         said = own.model_dump(exclude={"name"}, exclude_none=True) if own else {}
         return self.model_copy(update=said)
 
-    def where(self, bucket: str) -> str:
-        """Return where the config says how a bucket is reached."""
-        return f"backup.s3.buckets.{bucket}" if self.own(bucket) else "backup.s3"
+    def where(self, bucket: str, key: str = "") -> str:
+        """Return where the config says how a bucket is reached, or where it says one key of that."""
+        own = self.own(bucket)
+        is_own = own is not None and (not key or getattr(own, key) is not None)
+        return (f"backup.s3.buckets.{bucket}" if is_own else "backup.s3") + (f".{key}" if key else "")
 
     def keys(self, store: str) -> dict[str, str]:
         """Return the references to the keys with which a store is reached, by their names in the config; else {}."""
         if not store.startswith("s3://"):
             return {}
         bucket = store.removeprefix("s3://").partition("/")[0]
-        where, of = self.where(bucket), self.of(bucket)
-        return {f"{where}.access_key": of.access_key, f"{where}.secret_key": of.secret_key}
+        of = self.of(bucket)
+        return {
+            self.where(bucket, "access_key"): of.access_key,
+            self.where(bucket, "secret_key"): of.secret_key,
+        }

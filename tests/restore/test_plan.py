@@ -61,7 +61,7 @@ def test_the_plan_names_the_keys_of_a_store_of_s3_with_the_secrets_that_are_aske
         "s3://near/maint": [("backup.s3.access_key", "env"), ("backup.s3.secret_key", "env")],
         "s3://offsite": [
             ("backup.s3.buckets.offsite.access_key", "file"),
-            ("backup.s3.buckets.offsite.secret_key", "env"),
+            ("backup.s3.secret_key", "env"),
         ],
     }.items():
         backup = BackupSettings(store=place, s3=S3Settings(buckets=buckets))

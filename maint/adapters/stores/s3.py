@@ -62,7 +62,8 @@ def opened(parts: SplitResult, access: Access) -> "S3Store":
         raise Invalid(words, hint="write s3://BUCKET/PREFIX with letters, digits, dots and hyphens in BUCKET")
     own = access.backup.s3.of(parts.netloc)
     keys = [in_one_line(access.secrets.resolve(one), one) for one in (own.access_key, own.secret_key)]
-    return S3Store(S3Service(own, access.backup.s3.where(parts.netloc), *keys), parts.netloc, unquote(parts.path))
+    service = S3Service(own, partial(access.backup.s3.where, parts.netloc), *keys)
+    return S3Store(service, parts.netloc, unquote(parts.path))
 
 
 class S3Store:

@@ -1,7 +1,7 @@
 """Where an S3-compatible service is, how requests get there within bounds, and what helps after a refusal."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -34,13 +34,13 @@ class S3Service(msgspec.Struct, frozen=True):
     """Where and how an S3-compatible service is reached."""
 
     said: S3Settings
-    where: str  # in the config that is said
+    where: Callable[..., str]  # in the config that is said, or one key of it: see `S3Settings.where`
     access_key: Secret
     secret_key: Secret
 
     def retention(self) -> dict[str, object]:
         """Return what asks for object lock when an object is written now."""
-        if self.said.lock is None:
+        if not self.said.lock:
             return {}
         until = datetime.now(UTC) + timedelta(seconds=self.said.lock)
         return {"ObjectLockMode": self.said.lock_mode.upper(), "ObjectLockRetainUntilDate": until}
@@ -52,15 +52,15 @@ class Wire:
     def __init__(self, service: S3Service, address: str) -> None:
         peer = Peer(
             ca=service.said.ca,
-            ca_hint=f"{service.where}.ca must name a PEM file",
-            authority_hint=f"give {service.where}.ca the authority's certificate",
-            name_setting=f"{service.where}.endpoint",
+            ca_hint=f"{service.where('ca')} must name a PEM file",
+            authority_hint=f"give {service.where()}.ca the authority's certificate",
+            name_setting=f"{service.where()}.endpoint",
             unreachable=lambda _: UP,
             proxy=service.said.proxy or _proxy_for(address),
             usual_proxy=True,
             keep_open=_AT_ONCE,
         )
-        self._where = service.where
+        self._where = service.where()
         self._transport = Transport(peer, _LIMITS, lambda _: None)
 
     def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
@@ -129,14 +129,14 @@ _REGION = "write in {s3}.region the region of the bucket, which the service name
 # What botocore can follow alone, by the region that the service names, never comes here: then the address is fixed.
 ELSEWHERE = "{s3}.endpoint must be the service itself, in the bucket's region"
 CONDITION = "use a service that honours conditional writes (Ceph: a bucket without versioning)"
-# What helps, by what S3 answers; `{s3}`: where the config says how the bucket is reached.
+# What helps, by what S3 answers; `{s3}`: where the config says how the bucket is reached, `{access_key}`: that key.
 _HINTS = {
     "403": _RIGHTS,
     "AccessDenied": _RIGHTS,
-    "InvalidAccessKeyId": "look at {s3}.access_key; keys that go with a session token cannot be used",
-    "InvalidToken": "look at {s3}.access_key; keys that go with a session token cannot be used",
-    "ExpiredToken": "the access key has expired: have a new one made, for {s3}.access_key and secret_key",
-    "SignatureDoesNotMatch": "look at {s3}.secret_key",
+    "InvalidAccessKeyId": "look at {access_key}; keys that go with a session token cannot be used",
+    "InvalidToken": "look at {access_key}; keys that go with a session token cannot be used",
+    "ExpiredToken": "the access key has expired: have a new one made, for {access_key} and {secret_key}",
+    "SignatureDoesNotMatch": "look at {secret_key}",
     "RequestTimeTooSkewed": "set this machine's clock right (timedatectl), or the service's",
     "NoSuchBucket": "look at the bucket's name in the address, and at {s3}.endpoint; a new bucket must be made first",
     "AuthorizationHeaderMalformed": _REGION,
@@ -149,11 +149,11 @@ _HINTS = {
     "XMinioAdminBucketQuotaExceeded": _FULL,
     "XMinioStorageFull": _FULL,
 }
-_LOCK = "leave {s3}.lock out, or name a bucket that was made with object lock"
+_LOCK = "{no_lock}, or name a bucket that was made with object lock"
 _ANSWERED = "the service is there, and refuses this: what it says of that code tells why; look at {s3} and the bucket"
 
 
-def hint_for(answer: Mapping[str, Any], where: str) -> str:
+def hint_for(answer: Mapping[str, Any], where: Callable[..., str]) -> str:
     """Return what helps after an error, as botocore reads it; `where` the config says how the bucket is reached."""
     error, about = answer.get("Error", {}), answer.get("ResponseMetadata", {})
     status, region = about.get("HTTPStatusCode", 0), about.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
@@ -161,4 +161,8 @@ def hint_for(answer: Mapping[str, Any], where: str) -> str:
         found = _LOCK
     else:
         found = _HINTS.get(error.get("Code"), _ANSWERED if status < 500 else _IN_TROUBLE)
-    return found.format(s3=where) + (f", {region}" if region and found == ELSEWHERE else "")
+    own, lock = where(), where("lock")
+    places = {key: where(key) for key in ("access_key", "secret_key")}
+    no_lock = f"leave {lock} out" if lock.startswith(own) else f"write `lock: 0s` in {own} ({lock} is for all)"
+    told = found.format(s3=own, no_lock=no_lock, **places)
+    return told + (f", {region}" if region and found == ELSEWHERE else "")

@@ -28,7 +28,7 @@ from maint.adapters.ssh import sftp
 from maint.adapters.stores import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name, trial_name
 from maint.config.schema import BackupSettings, SshSettings
-from maint.config.stores import S3Settings, SftpSettings
+from maint.config.stores import S3Bucket, S3Settings, SftpSettings
 from maint.errors import DeadlinePassed, Invalid, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
@@ -542,6 +542,20 @@ def test_a_lock_on_a_bucket_made_without_is_told_with_what_to_do_about_it(object
     with pytest.raises(StoreFailed, match="cannot write") as told:
         put(store, "site/a/part")
     assert told.value.hint == "leave backup.s3.lock out, or name a bucket that was made with object lock"
+
+
+def test_a_lock_that_all_buckets_have_can_be_left_out_of_one_as_its_refusal_says(object_store: str) -> None:
+    s3 = S3Settings(endpoint=object_store, access_key="env:AN_ID", secret_key="env:A_KEY", lock="1d")
+
+    def at(bucket: S3Bucket) -> Store:
+        said = s3.model_copy(update={"buckets": (bucket,)})
+        return open_store("s3://backups", Access(BackupSettings.model_construct(s3=said), None, Values()))
+
+    with pytest.raises(StoreFailed, match="cannot write") as told:
+        put(at(S3Bucket(name="backups")), "other/a/part")
+    wanted = "write `lock: 0s` in backup.s3.buckets.backups (backup.s3.lock is for all)"
+    assert str(told.value.hint).startswith(wanted)
+    put(at(S3Bucket(name="backups", lock="0s")), "other/a/part")
 
 
 @pytest.mark.parametrize("work", [lambda store: list(store.names()), lambda store: put(store, "prod/1/a")])

@@ -138,8 +138,9 @@ def test_a_service_of_another_region_than_the_bucket_is_told_with_the_endpoint_a
 @pytest.mark.parametrize(
     ("code", "status", "hint"),
     [("InvalidAccessKeyId", 403, "look at backup.s3.buckets.own.access_key"),
-     ("SignatureDoesNotMatch", 403, "look at backup.s3.buckets.own.secret_key"),
-     ("ExpiredToken", 400, "have a new one made"), ("AuthorizationHeaderMalformed", 400, "buckets.own.region"),
+     ("SignatureDoesNotMatch", 403, "look at backup.s3.secret_key"),  # as for all
+     ("ExpiredToken", 400, "for backup.s3.buckets.own.access_key and backup.s3.secret_key"),
+     ("AuthorizationHeaderMalformed", 400, "buckets.own.region"),
      ("AccessDenied", 403, "`maint help stores` names"), ("SlowDown", 503, "try again later"),
      ("XMinioStorageFull", 507, "make room"), ("NotThoughtOf", 400, "refuses this"), ("Odd", 500, "try again later")],
 )  # fmt: skip
