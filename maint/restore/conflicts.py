@@ -15,7 +15,15 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Resource, part_of, sendable_job
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.select_snapshot import as_planned
-from maint.snapshots.catalogue import LATEST, entries, find, newest_restorable, refuse_hidden
+from maint.snapshots.catalogue import (
+    LATEST,
+    Entry,
+    entries,
+    find,
+    newest_restorable,
+    none_to_choose,
+    refuse_hidden,
+)
 from maint.snapshots.in_progress import of_cluster
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.blobs import worker_pool
@@ -67,18 +75,30 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
     """Return the snapshot to restore a virtual cluster from ("" or LATEST: the newest believed); raises as `chosen`."""
     if wanted not in ("", LATEST):
         return find(sight, wanted)
-    listed = entries(sight)
-    for entry in reversed(listed):
-        snapshot, failed = entry.snapshot, entry.verified is not None and entry.verified.result is Trust.FAILED
-        if snapshot is None or failed or snapshot.purpose is not Purpose.BACKUP or not snapshot.has(part_name(cluster)):
-            continue
-        if not any(one.name == cluster and one.doubt for one in snapshot.virtual_clusters):
-            refuse_hidden(sight, listed, entry.id, of_cluster(cluster))
-            return snapshot
-    refuse_hidden(sight, listed, "", of_cluster(cluster))
-    raise Refused(
-        f"no snapshot in {sight.store.location} holds virtual cluster {cluster}", hint="`maint backup list` shows all"
+    listed = [(entry, _drawback(entry, cluster)) for entry in entries(sight)]
+    found = [entry.snapshot for entry, why in listed if entry.snapshot and not why]
+    newest = found[-1].id if found else ""
+    refuse_hidden(sight, [entry for entry, _ in listed], newest, of_cluster(cluster))
+    if found:
+        return found[-1]
+    raise none_to_choose(
+        sight,
+        listed,
+        f"no snapshot in {sight.store.location} that is believed holds virtual cluster {cluster}",
+        f"`maint vc backup --vc {cluster}` takes one; one that holds it is used all the same where `--snapshot` names it",
     )
+
+
+def _drawback(entry: Entry, cluster: str) -> str:
+    """Return why a virtual cluster is not brought back from a snapshot that nobody named; empty where it may be."""
+    snapshot = entry.snapshot
+    if snapshot is None or snapshot.purpose is not Purpose.BACKUP:
+        return entry.drawback
+    if not snapshot.has(part_name(cluster)):
+        return "does not hold it"
+    if entry.verified is not None and entry.verified.result is Trust.FAILED:
+        return "found damaged"
+    return next((one.doubt for one in snapshot.virtual_clusters if one.name == cluster and one.doubt), "")
 
 
 def planned_cluster(sight: Sight, action: Action, cluster: str) -> Snapshot:

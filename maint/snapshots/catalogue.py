@@ -168,13 +168,27 @@ def newest_restorable(sight: Sight) -> Snapshot:
             )
         return offered[-1]
     refuse_hidden(sight, listed, "", MANAGER)
-    told = [f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]]
-    told += [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
-    raise Refused(
+    again = any(one.snapshot and one.snapshot.restorable and not one.restorable for one in listed)
+    damaged = "; one found damaged, named by its id, is asked anew whether the manager can be rebuilt" if again else ""
+    raise none_to_choose(
+        sight,
+        [(one, one.drawback) for one in listed],
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
-        detail=told or records.instead(sight),
-        hint=_way_on(listed) + records.a_copy(sight),
+        f"`maint backup create --open-window` takes a restorable one{damaged}",
     )
+
+
+def none_to_choose(sight: Sight, listed: Sequence[tuple[Entry, str]], words: str, take: str) -> Refused:
+    """Return the refusal where no snapshot can be chosen, with why not the newest, and what to do.
+
+    Args:
+        listed: all of them, the oldest first, each with why not.
+        take: how another one is taken.
+    """
+    told = [f"{one.id}: {why}" for one, why in listed[: -_NAMED - 1 : -1]]
+    told += [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
+    way_on = _way_on([one for one, _ in listed]) or f"`maint backup list` shows what there is; {take}"
+    return Refused(words, detail=told or records.instead(sight), hint=way_on + records.a_copy(sight))
 
 
 def shrunk(known: Iterable[Entry]) -> str | None:
@@ -250,10 +264,7 @@ def _way_on(listed: Sequence[Entry]) -> str:
         return KEYS
     if listed and all(one.unread for one in listed):
         return listed[-1].remedy
-    again = any(one.snapshot and one.snapshot.restorable and not one.restorable for one in listed)
-    damaged = "; one found damaged, named by its id, is asked anew whether the manager can be rebuilt" if again else ""
-    take = "`maint backup create --open-window` takes a restorable one"
-    return f"`maint backup list` shows what there is; {take}{damaged}"
+    return ""
 
 
 def find(sight: Sight, wanted: str) -> Snapshot:

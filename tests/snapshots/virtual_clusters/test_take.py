@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from maint.adapters.sign import load_or_make_signer
 from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.snapshot import Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
@@ -98,6 +99,27 @@ def test_a_store_that_hides_the_newest_snapshot_of_a_virtual_cluster_below_one_o
     with pytest.raises(Refused, match=f"{newest.id}.*not shown there any more"):
         chosen_cluster(ground, "", VC)
     assert chosen_cluster(ground, older.id, VC) == older
+
+
+def test_where_no_snapshot_of_a_virtual_cluster_is_believed_it_is_told_of_each_why_and_what_to_do(
+    ground: Ground, alone: Callable[..., Taken], run: Run
+) -> None:
+    bare = ground.settings
+    with pytest.raises(Refused, match="holds virtual cluster") as told:
+        chosen_cluster(ground, "", VC)
+    assert f"`maint vc backup --vc {VC}` takes one" in str(told.value.hint)
+    taken = alone().snapshot
+    ground.clock.time += timedelta(minutes=5)
+    ground.settings = bare.model_copy(update={"virtual_clusters": ()})
+    other = run(take(ground)).snapshot
+    elsewhere = ground.settings.state.parent / "new-machine"
+    ground.settings = bare.model_copy(update={"state": elsewhere})
+    ground.sign = load_or_make_signer(None, elsewhere / "keys", ())
+    with pytest.raises(Refused, match="holds virtual cluster") as told:
+        chosen_cluster(ground, "", VC)
+    assert [line.split(": ")[0] for line in told.value.detail] == [other.id, taken.id]
+    assert {line.split(": ")[1] for line in told.value.detail} == {"the signature is by a key that is not trusted"}
+    assert "backup.trusted_keys" in str(told.value.hint)
 
 
 def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: Callable[..., Taken]) -> None:
