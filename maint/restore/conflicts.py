@@ -85,7 +85,7 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
         sight,
         listed,
         f"no snapshot in {sight.store.location} that is believed holds virtual cluster {cluster}",
-        f"`maint vc backup --vc {cluster}` takes one; one that holds it is used all the same where `--snapshot` names it",
+        f"`maint vc backup --vc {cluster}` takes one; one that holds it is used where `--snapshot` names it",
     )
 
 

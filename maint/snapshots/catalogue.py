@@ -22,7 +22,10 @@ from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 _UNREAD = "could not be read: "
-KEYS = "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
+KEYS = (
+    "name the keys to believe: backup.trusted_keys in the config, without one --signed-by;"
+    " `maint backup show ID` shows whose key is meant"
+)
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
 
@@ -94,6 +97,11 @@ class Entry(msgspec.Struct, frozen=True):
     def seen(self, level: int) -> datetime | None:
         """Return when it was last looked at to this level or deeper, None: never."""
         return max((one.at for one in self.looks if max(one.level, one.tried) >= level), default=None)
+
+    @property
+    def untrusted(self) -> bool:
+        """Whether it is signed by a key that is not trusted here."""
+        return UNTRUSTED in (self.problem or "")
 
     @property
     def rejected(self) -> bool:
@@ -179,16 +187,11 @@ def newest_restorable(sight: Sight) -> Snapshot:
 
 
 def none_to_choose(sight: Sight, listed: Sequence[tuple[Entry, str]], words: str, take: str) -> Refused:
-    """Return the refusal where no snapshot can be chosen, with why not the newest, and what to do.
-
-    Args:
-        listed: all of them, the oldest first, each with why not.
-        take: how another one is taken.
-    """
+    """Return the refusal where no snapshot can be chosen: all, the oldest first, with why not; how one is taken."""
     told = [f"{one.id}: {why}" for one, why in listed[: -_NAMED - 1 : -1]]
     told += [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
-    way_on = _way_on([one for one, _ in listed]) or f"`maint backup list` shows what there is; {take}"
-    return Refused(words, detail=told or records.instead(sight), hint=way_on + records.a_copy(sight))
+    hint = _way_on([one for one, _ in listed], take) + records.a_copy(sight)
+    return Refused(words, detail=told or records.instead(sight), hint=hint)
 
 
 def shrunk(known: Iterable[Entry]) -> str | None:
@@ -254,17 +257,18 @@ def _refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str, seen: str
 def _let_go(there: Entry | None) -> str:
     if there is None:
         return "; where it is lost for good, `maint backup list --rebuild` says so once"
-    if there.unread or UNTRUSTED in (there.problem or ""):  # nothing is known to be wrong with it
+    if there.unread or there.untrusted:  # nothing is known to be wrong with it
         return f"; {there.remedy}" if there.unread else ""
     return "; where no copy of it is sound, `maint backup prune --damaged` removes it"
 
 
-def _way_on(listed: Sequence[Entry]) -> str:
-    if listed and all(UNTRUSTED in (one.problem or "") for one in listed):
-        return KEYS
+def _way_on(listed: Sequence[Entry], take: str) -> str:
     if listed and all(one.unread for one in listed):
         return listed[-1].remedy
-    return ""
+    if listed and all(one.untrusted for one in listed):
+        return KEYS
+    keys = f"; {KEYS}" if any(one.untrusted for one in listed) else ""
+    return f"`maint backup list` shows what there is{keys}; {take}"
 
 
 def find(sight: Sight, wanted: str) -> Snapshot:

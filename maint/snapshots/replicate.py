@@ -26,7 +26,7 @@ from maint.snapshots.catalogue import (
 )
 from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
 from maint.snapshots.records import (
     FEW,
@@ -121,7 +121,7 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
         elif copied is not None and not suspect(copied):
             continue
         elif entry.snapshot is None:
-            way = f"; {KEYS}" if UNTRUSTED in (entry.problem or "") else ""
+            way = f"; {KEYS}" if entry.untrusted else ""
             problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}{way}")
         elif copied is None or (yield from _unless_gone(_cleared(source, target, entry.snapshot, problems))):
             yield from _unless_gone(_copy(source, target, entry.snapshot, problems))

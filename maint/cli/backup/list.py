@@ -25,6 +25,7 @@ from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.archive import MemberKind, members
 from maint.snapshots.catalogue import (
+    KEYS,
     Entry,
     Gone,
     Verified,
@@ -122,6 +123,8 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
         },
         f"{listed}\n{words}",
     )
+    if untrusted := sum(one.untrusted for one in known):
+        screen.warn(f"{show_count(untrusted, 'snapshot')} signed by a key that is not trusted: {KEYS}")
 
 
 def _none(site: ConfiguredSite) -> str:

@@ -176,6 +176,20 @@ def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_
     trusting(known, " ".join(own.read_text().split()[:2]))
 
 
+def test_on_a_new_machine_it_is_told_that_keys_are_to_be_named_and_where_they_are_shown(loaded, tmp_path):
+    config = Path(loaded.config)
+    (signer,) = loaded.state.glob("keys/signing.pub")
+    config.write_text(re.sub(r'state: "[^"]*"', f'state: "{tmp_path}/new"', config.read_text(), count=1))
+    listed = loaded("backup", "list")
+    assert (listed.code, "1 snapshot signed by a key that is not trusted" in listed.err) == (0, True), listed.err
+    (known,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    shown = loaded("backup", "show", known["id"])
+    assert (shown.code, " ".join(signer.read_text().split()[:2]) in shown.err) == (1, True), shown.err
+    assert loaded("backup", "create").code == 7  # of its own, redacted: as the first night would
+    said = loaded("restore", "plan", "-o", "json")
+    assert (said.code, "backup.trusted_keys" in said.error["hint"]) == (5, True), said.err
+
+
 def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
     (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
     (folder / "license.txt").write_text("taken out by hand")
