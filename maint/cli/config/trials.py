@@ -369,5 +369,5 @@ def recipient(draft: Draft, text: str) -> None:
         return
     draft.screen.say(f"  key pair made for {public}")
     draft.screen.say(f"  its private key goes to {path} (0600)")
-    draft.screen.say("  keep a copy of it elsewhere: without it no backup can be read; and, once there is one, of the line in")
-    draft.screen.say("  `keys/signing.pub` of the state folder: a new machine believes no backup without it (`maint help restore`)")
+    draft.screen.say("  keep a copy of it elsewhere: without it no backup can be read")
+    draft.screen.say("  once there is a backup, keep `keys/signing.pub` of its state folder, too: `maint help restore`")
