@@ -191,7 +191,7 @@ def none_to_choose(sight: Sight, listed: Sequence[tuple[Entry, str]], words: str
     told = [f"{one.id}: {why}" for one, why in listed[: -_NAMED - 1 : -1]]
     told += [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
     hint = _way_on([one for one, _ in listed], take) + records.a_copy(sight)
-    return Refused(words, detail=told or records.instead(sight), hint=hint)
+    return Refused(words, detail=told or [*records.instead(sight), *records.hidden(sight)], hint=hint)
 
 
 def shrunk(known: Iterable[Entry]) -> str | None:

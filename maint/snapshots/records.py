@@ -123,10 +123,17 @@ def insist_there(sight: Sight) -> None:
     if not any(listing(sight, site)):
         raise StoreFailed(
             f"{sight.store.location} holds nothing of {site} any more, though this machine stored there",
-            detail=["is its disk mounted?"],
-            hint=f"mount it, or `maint backup list --rebuild --store {sight.store.location}` where all of it is lost"
-            + a_copy(sight),
+            detail=hidden(sight) or ["is its disk mounted?"],
+            hint=f"{'bring that back' if hidden(sight) else 'mount it'}, or"
+            f" `maint backup list --rebuild --store {sight.store.location}` where all of it is lost" + a_copy(sight),
         )
+
+
+def hidden(sight: Sight) -> list[str]:
+    """Return, of a bucket that shows no snapshot, that what was removed from it may still be there; else nothing."""
+    is_bucket = sight.store.location.startswith("s3://")
+    words = "where some were removed: a bucket with versioning only hides them (`maint help stores` brings them back)"
+    return [words] if is_bucket else []
 
 
 def a_copy(sight: Sight) -> str:

@@ -48,6 +48,7 @@ from maint.snapshots.records import (
     Drill,
     a_copy,
     drills,
+    hidden,
     instead,
     last_good,
     latest_drills,
@@ -129,7 +130,7 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
 
 def _none(site: ConfiguredSite) -> str:
     """Return in words that a store holds nothing of the site, what it holds instead, and which copy to look into."""
-    there = "; ".join([*instead(site), *filter(None, [a_copy(site).removeprefix("; ")])])
+    there = "; ".join([*instead(site), *hidden(site), *filter(None, [a_copy(site).removeprefix("; ")])])
     return f"no snapshot of {site.settings.name} in {site.store.location}{f': {there}' if there else ''}"
 
 

@@ -1,14 +1,18 @@
 """Several stores at the command line: what each exit code means, and that nothing is lost."""
 
+import importlib.util
 import re
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.session import Session
 
 from maint import files
 from maint.lab.create import SITE
+from tests.adapters.conftest import missing
+from tests.s3_server import s3_server
 
 
 class Stores:
@@ -289,3 +293,36 @@ def test_where_the_shared_state_is_gone_for_good_it_is_told_what_a_restore_elsew
     told = {one["label"]: one["hint"] for one in lost("doctor", "-o", "json").json["checks"]}
     assert told["lease"].endswith(way)
     assert "shared_state" not in lost("backup", "list", "--store", "/nowhere/at/all", "-o", "json").err
+
+
+def test_what_somebody_removed_from_a_bucket_with_versioning_is_said_to_be_hidden_and_comes_back(loaded: Any) -> None:
+    for needed in ("moto", "flask"):
+        if not importlib.util.find_spec(needed):
+            missing("moto[server] is not installed")
+    secret = loaded.lab.folder / "secret"
+    files.create(secret, b"secret")
+    with s3_server("kept") as endpoint:
+        keys = {"aws_access_key_id": "secret", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
+        client = Session().create_client("s3", endpoint_url=endpoint, **keys)
+        client.put_bucket_versioning(Bucket="kept", VersioningConfiguration={"Status": "Enabled"})
+        config = Path(loaded.config)
+        s3 = f"{{endpoint: '{endpoint}', access_key: 'file:{secret}', secret_key: 'file:{secret}'}}"
+        config.write_text(re.sub('store: ".*"', f"store: s3://kept/maint\n      s3: {s3}", config.read_text()))
+        assert loaded("backup", "create", "--open-window", "--yes").code == 0
+        for one in client.list_objects_v2(Bucket="kept")["Contents"]:
+            client.delete_object(Bucket="kept", Key=one["Key"])
+        said = loaded("backup", "verify")
+        assert (said.code, "a bucket with versioning only hides them" in said.err, "disk" in said.err) == (
+            1,
+            True,
+            False,
+        ), said.err
+        known = config.read_text()
+        config.write_text(re.sub(r'state: "[^"]*"', f'state: "{loaded.lab.folder}/new"', known, count=1))
+        assert "a bucket with versioning only hides them" in loaded("backup", "list").out  # on a new machine, too
+        assert "a bucket with versioning only hides them" in loaded("restore", "plan").err
+        config.write_text(known)
+        for marker in client.list_object_versions(Bucket="kept", Prefix="maint/")["DeleteMarkers"]:
+            client.delete_object(Bucket="kept", Key=marker["Key"], VersionId=marker["VersionId"])
+        assert loaded("backup", "verify").code == 0
+        assert loaded("restore", "plan").code == 0
