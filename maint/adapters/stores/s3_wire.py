@@ -145,6 +145,7 @@ _HINTS = {
     ),
     "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
     "NotImplemented": CONDITION,
+    "InvalidObjectState": "it lies in the service's archive: have it restored there first (aws s3api restore-object)",
     "QuotaExceeded": _FULL,
     "XMinioAdminBucketQuotaExceeded": _FULL,
     "XMinioStorageFull": _FULL,
