@@ -143,7 +143,8 @@ def test_a_service_of_another_region_than_the_bucket_is_told_with_the_endpoint_a
      ("AuthorizationHeaderMalformed", 400, "buckets.own.region"),
      ("AccessDenied", 403, "`maint help stores` names"), ("SlowDown", 503, "try again later"),
      ("XMinioStorageFull", 507, "make room"),
-     ("InvalidObjectState", 403, "lies in the service's archive"), ("NotThoughtOf", 400, "refuses this"), ("Odd", 500, "try again later")],
+     ("InvalidObjectState", 403, "lies in the service's archive"),
+     ("NotThoughtOf", 400, "refuses this"), ("Odd", 500, "try again later")],
 )  # fmt: skip
 def test_what_a_service_refuses_names_the_setting_that_it_is_about(
     httpserver: HTTPServer, code: str, status: int, hint: str
