@@ -19,6 +19,7 @@ from maint.snapshots.extra_parts import TRUSTSTORE_RULE, lacking
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate
 from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.document import part_name
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
@@ -137,9 +138,11 @@ def _doubted_password(snapshot: Snapshot) -> Sequence[str]:
 def _hint(snapshot: Snapshot) -> str:
     if snapshot.restorable and _doubted_password(snapshot):
         return "`maint host check --check tls.truststore` tries it again, and says what mends it"
+    lacking_hint = _lacking_hint(snapshot)
     if snapshot.restorable:
-        return LACKING if shortcomings(snapshot) else ""
-    return _REDACTED if only_redacted(snapshot.judgement) else _broken_hint(snapshot)
+        return lacking_hint
+    hint = _REDACTED if only_redacted(snapshot.judgement) else _broken_hint(snapshot)
+    return f"{hint}; {lacking_hint}" if lacking_hint else hint
 
 
 def _broken_hint(snapshot: Snapshot) -> str:
@@ -199,10 +202,15 @@ class CopySnapshots(Step[NoArguments]):
         return done("the copies hold every snapshot of the first store")
 
 
-LACKING = (
-    "what could not be read is tried again by the next backup; "
-    "where there really is so little, `--accept-empty` says that it is so"
-)
+def _lacking_hint(snapshot: Snapshot) -> str:
+    """Return what to do about what of virtual clusters is missing, or not taken for the truth; empty: nothing is."""
+    unread = [one.name for one in snapshot.virtual_clusters if one.problems]
+    lines = ["what could not be read is tried again by the next backup"] if unread else []
+    out = [name for name in unread if not snapshot.has(part_name(name))]
+    lines += [f"`maint vc status --vc {name}` shows whether it can be reached" for name in out]
+    if doubts(snapshot):
+        lines += ["where there really is so little, `--accept-empty` says that it is so"]
+    return "; ".join(lines)
 
 
 class TakeClusterArguments(VcArguments):
@@ -230,7 +238,7 @@ class TakeCluster(VcStep[TakeClusterArguments]):
         accepted = action.arguments["accept_empty"] is True
         taken = yield from alone_once(site, work, str(action.arguments["vc"]), purpose, accept_empty=accepted)
         lacks = bool(shortcomings(taken))
-        return done(snapshot_line(taken), {"id": taken.id}, partly=lacks, hint=LACKING if lacks else "")
+        return done(snapshot_line(taken), {"id": taken.id}, partly=lacks, hint=_lacking_hint(taken))
 
 
 def alone_once(

@@ -52,6 +52,18 @@ def test_a_certificate_that_is_not_accepted_is_sent_to_be_initialised(loaded) ->
     assert (said.code, "`maint vc init " in said.error["hint"]) == (4, True), said.err
 
 
+def test_a_backup_without_a_virtual_cluster_that_lets_nobody_in_says_what_to_do_about_each_of_its_troubles(
+    loaded,
+) -> None:
+    loaded.lab.break_("gateway", "vc-token-refused")
+    said = loaded("backup", "create", "-o", "json")
+    assert (said.code, "--open-window" in said.error["hint"]) == (7, True), said.err  # it is redacted, too
+    command = re.findall("`maint (vc status .+?)`", said.error["hint"])
+    assert len(command) == 1 and "--accept-empty" not in said.error["hint"], said.err
+    shown = loaded(*command[0].split(), "-o", "json")
+    assert (shown.code, "still the password there" in shown.error["hint"]) == (4, True), shown.err
+
+
 @pytest.mark.parametrize("words", [("smoke",), ("job", "run", "--name", "pi-estimate", "--wait")])
 def test_a_run_that_could_not_be_fitted_in_is_told_to_ask_for_less(loaded, words) -> None:
     loaded.lab.break_("jobs-engine", "vc-run-fails")
