@@ -81,11 +81,13 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
     refuse_hidden(sight, [entry for entry, _ in listed], newest, of_cluster(cluster))
     if found:
         return found[-1]
+    holding = any(one.snapshot and one.snapshot.has(part_name(cluster)) for one, _ in listed)
     raise none_to_choose(
         sight,
         listed,
         f"no snapshot in {sight.store.location} that is believed holds virtual cluster {cluster}",
-        f"`maint vc backup --vc {cluster}` takes one; one that holds it is used where `--snapshot` names it",
+        f"`maint vc backup --vc {cluster}` takes one"
+        + ("; one that holds it is used where `--snapshot` names it" if holding else ""),
     )
 
 
@@ -95,7 +97,8 @@ def _drawback(entry: Entry, cluster: str) -> str:
     if snapshot is None or snapshot.purpose is not Purpose.BACKUP:
         return entry.drawback
     if not snapshot.has(part_name(cluster)):
-        return "does not hold it"
+        others = [one.name for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))]
+        return f"holds {', '.join(others)} instead" if others else "does not hold it"
     if entry.verified is not None and entry.verified.result is Trust.FAILED:
         return "found damaged"
     return next((one.doubt for one in snapshot.virtual_clusters if one.name == cluster and one.doubt), "")

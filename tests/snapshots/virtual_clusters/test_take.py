@@ -109,6 +109,9 @@ def test_where_no_snapshot_of_a_virtual_cluster_is_believed_it_is_told_of_each_w
         chosen_cluster(ground, "", VC)
     assert f"`maint vc backup --vc {VC}` takes one" in str(told.value.hint)
     taken = alone().snapshot
+    with pytest.raises(Refused, match="holds virtual cluster") as told:
+        chosen_cluster(ground, "", "another")
+    assert list(told.value.detail) == [f"{taken.id}: holds {VC} instead"]
     ground.clock.time += timedelta(minutes=5)
     ground.settings = bare.model_copy(update={"virtual_clusters": ()})
     other = run(take(ground)).snapshot
