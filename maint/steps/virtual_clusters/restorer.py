@@ -173,7 +173,7 @@ class ClusterRestorer:
         if not self._resumed or not same_resource(live, definition):
             raise _taken(f"resource {live.name}")
         if other:
-            raise _taken(f"resource {live.name} with {other[0]}")
+            raise _taken(f"resource {live.name}", f" with {other[0]}")
 
     def _uploaded(self, resource: Resource, file: File, total: int) -> str:
         """Upload a file, of so many bytes in all, and hold it against its signature; return why it could not be."""
@@ -431,10 +431,11 @@ def _starts_by_itself(job: Job) -> bool:
     return job.scheduled and job.schedule.get("pausedUponCreation") is not True
 
 
-def _taken(what: str) -> MaintError:
+def _taken(what: str, holding: str = "") -> MaintError:
+    kind, _, name = what.partition(" ")
     return Conflict(
-        f"{what} is there, and this run did not make it: it was not there when this was planned",
+        f"{what}{holding} is there, and this run did not make it: it was not there when this was planned",
         detail=["what is there was left as it is"],
-        hint="`maint vc job list` and `maint vc resource describe` show it; is it somebody else's? "
+        hint=f"`maint vc {kind} describe --name {quote(name)}` shows it; is it somebody else's? "
         "Then plan the restore anew, with `--on-conflict`",
     )

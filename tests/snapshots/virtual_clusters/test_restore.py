@@ -681,6 +681,17 @@ def test_what_appears_after_the_safety_snapshot_is_not_replaced_either(
     assert api.files["etl-scripts"]["late.py"] == b"late" if what == "file" else api.jobs["pi-estimate"] == late
 
 
+def test_what_appears_after_the_plan_is_left_and_told_with_the_command_that_shows_it(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    planned = plan(ground)
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark"}
+    with pytest.raises(Conflict, match="job pi-estimate is there") as told:
+        run(RestoreCluster().apply(planned, ground, work))
+    assert str(told.value.hint).startswith("`maint vc job describe --name pi-estimate` shows it")
+    assert api.jobs == {"pi-estimate": {"name": "pi-estimate", "type": "spark"}}
+
+
 def test_who_watches_sees_how_many_bytes_of_all_are_uploaded(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, tmp_path: Path
 ) -> None:
