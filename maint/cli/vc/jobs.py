@@ -239,7 +239,9 @@ def logs(
             raise WorkFailed(
                 f"run {number} has no log {kind}",
                 detail=[f"it has {', '.join(types) or 'none yet'}"],
-                hint="logs are complete only some seconds after a run has ended",
+                hint=f"`--type {types[0]}` is one of them"
+                if types and kind not in types and is_old(SystemClock(), run)
+                else "logs are complete only some seconds after a run has ended",
             )
         if words := cut_words(text):
             screen.warn(f"{words}: the virtual cluster's own page of run {number} has the rest")

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue
 
+from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, DeadlinePassed, Refused, WorkFailed
 from maint.model.formatting import parse_time, show_count, show_size, show_time
 from maint.model.json import Json
@@ -33,6 +35,7 @@ LONGEST_LOG = 64 * 1024 * 1024  # bytes
 _LAST = 64 * 1024  # bytes of a log in which its last words are
 _LAST_LINES = 5
 OUTPUT = "driver/stdout"
+KERBEROS = ("krb5", "kerberos", "keytab", "kinit", "gss")  # words of a run that could not log in
 
 
 class RunJobArguments(JobArguments):
@@ -227,7 +230,27 @@ def failure_of(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFail
     return WorkFailed(
         f"run {run.id} of job {run.job} ended as {run.status}",
         detail=words,
-        hint=room_hint(words) or f"`maint vc run logs --id {run.id}` with a type shows more",
+        hint=room_hint(words) or _keys_hint(words, cluster.settings) or logs_hint(run.id, words),
+    )
+
+
+def logs_hint(run_id: int, words: Sequence[str] = ()) -> str:
+    """Return how to read more of a run's logs; `words`: the last ones of one of them, as `last_words` gives them."""
+    which = f"--type {words[0].partition(': ')[0]}" if words else "--show-types"
+    return f"`maint vc run logs --id {run_id} {which}` shows more"
+
+
+def _keys_hint(words: Sequence[str], settings: VirtualClusterSettings) -> str:
+    said = " ".join(words).lower()
+    return user_hint(settings) if any(each in said for each in KERBEROS) else ""
+
+
+def user_hint(settings: VirtualClusterSettings) -> str:
+    """Return how a user gets Kerberos secrets (J11.4)."""
+    host, user = urlsplit(settings.base_url).hostname, settings.login.username
+    return (
+        f"has {user} its Kerberos secrets? `maint vc init-user {settings.name} {user}`; by hand, on an ECS master: "
+        f"cde-utils.sh init-user-in-virtual-cluster -h {host} -u {user} -p PRINCIPAL_FILE -k KEYTAB"
     )
 
 

@@ -13,7 +13,18 @@ from maint.model.virtual_cluster import Object, Run
 from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.runs import OUTPUT, kinds_of_logs, last_words, once, output, room_hint, succeeded
+from maint.steps.virtual_clusters.runs import (
+    KERBEROS,
+    OUTPUT,
+    kinds_of_logs,
+    last_words,
+    logs_hint,
+    once,
+    output,
+    room_hint,
+    succeeded,
+    user_hint,
+)
 from maint.steps.virtual_clusters.step import (
     VcArguments,
     VcStep,
@@ -29,7 +40,7 @@ _LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be a
 _LEFT = (
     "temporary jobs and resources may be left there: the next `maint vc smoke` or `maint vc spark submit` removes them"
 )
-_KERBEROS = ("krb5", "kerberos", "keytab", "principal", "kinit", "gss", "secret")
+_KERBEROS = (*KERBEROS, "principal", "secret")  # of an application of our own, which speaks of none
 _SOURCE = """\
 try:
     from pyspark.sql import SparkSession
@@ -47,15 +58,6 @@ def init_hint(settings: VirtualClusterSettings) -> str:
     return (
         f"was it initialised? `maint vc init {settings.name}` does it; by hand, on an ECS master host: "
         f"cde-utils.sh init-virtual-cluster -h {host} -a"
-    )
-
-
-def user_hint(settings: VirtualClusterSettings) -> str:
-    """Return how a user gets Kerberos secrets (J11.4)."""
-    host, user = urlsplit(settings.base_url).hostname, settings.login.username
-    return (
-        f"has {user} its Kerberos secrets? `maint vc init-user {settings.name} {user}`; by hand, on an ECS master: "
-        f"cde-utils.sh init-user-in-virtual-cluster -h {host} -u {user} -p PRINCIPAL_FILE -k KEYTAB"
     )
 
 
@@ -151,8 +153,7 @@ class Smoke(VcStep[VcArguments]):
             raise WorkFailed(
                 f"run {run.id} has succeeded, and its log does not hold what it printed",
                 detail=last_words(cluster, site.clock, run.id, cluster.log_types(run.id)),
-                hint="a run that succeeds may have done nothing: look at its logs with"
-                f" `maint vc run logs --id {run.id}`",
+                hint=f"a run that succeeds may have done nothing: {logs_hint(run.id)}",
             )
         return done(f"run {run.id} printed its marker")
 
@@ -175,8 +176,7 @@ def ended_badly(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFai
     words, started = last_words(cluster, clock, run.id, kinds), any(kind.startswith("driver/") for kind in kinds)
     said = " ".join(words).lower()
     missing = not started or any(word in said for word in _KERBEROS)
-    more = f"its logs tell more: `maint vc run logs --id {run.id}`"
-    hint = room_hint(words) or (user_hint(cluster.settings) if missing else more)
+    hint = room_hint(words) or (user_hint(cluster.settings) if missing else logs_hint(run.id, words))
     return WorkFailed(f"run {run.id} of the smoke test ended as {run.status}", detail=words, hint=hint)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -301,6 +302,9 @@ def test_a_run_that_fails_is_told_with_its_log(vc, api):
     assert said.code == 1
     assert "failed" in said.err and "some output" in said.err
     assert said.json == {"id": 41}
+    (told,) = set(re.findall("`maint (vc run logs .+?)`", said.err))
+    shown = vc.maint(*told.split())
+    assert (shown.code, "some output" in shown.out) == (0, True), (told, shown.err)
 
 
 def test_running_an_unknown_job_is_refused(vc):

@@ -52,6 +52,8 @@ def test_a_fresh_virtual_cluster_is_initialised_and_runs_jobs(keeper):
     assert "both show it" in said.err
     told = keeper("vc", "smoke", "--vc", FIRST, "--yes")
     assert (told.code, f"maint vc init-user {FIRST} {USER}" in told.err) == (1, True)
+    told = keeper("vc", "job", "run", "--name", "pi-estimate", "--wait", "--vc", FIRST, "--yes")  # so it is of any job
+    assert (told.code, f"maint vc init-user {FIRST} {USER}" in told.err) == (1, True), told.err
     assert keeper("vc", "init-user", FIRST, USER, "--yes").code == 0
     assert keeper("vc", "smoke", "--vc", FIRST, "--yes").code == 0
     assert keeper.private == []
