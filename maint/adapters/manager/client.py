@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from http import HTTPStatus
@@ -172,7 +172,9 @@ class ManagerClient:
 
     def active_commands(self) -> Sequence[Command]:
         found = [*self.commands_of(Place())]
-        found += map(decoding.command, self._calls.objects_if_known(f"{self._root()}/cm/service/commands") or ())
+        listed = self._calls.objects_if_known(f"{self._root()}/cm/service/commands")
+        own = [decoding.command(item) for item in listed or ()]
+        found += own if own or listed is None else self._commands_of_roles(Place(), self.management_roles())
         for cluster in self.clusters():
             found += self.commands_of(Place(cluster.name)) or self._commands_below(cluster.name)
         return found
@@ -181,12 +183,15 @@ class ManagerClient:
         found: list[Command] = []
         for service in (Place(cluster, one.name) for one in self.services(cluster)):
             own = [decoding.command(item) for item in self._below(f"{path_of(service)}/commands")]
-            # Roles are too many to ask each: their states tell of their own commands.
             roles = () if own else map(decoding.role, self._below(f"{service_path(service)}/roles"))
-            moving = [role.name for role in roles if role.state in _IN_MOTION]
-            found += own
-            found += [each for role in moving for each in self.commands_of(Place(cluster, service.service, role))]
+            found += [*own, *self._commands_of_roles(service, roles)]
         return found
+
+    def _commands_of_roles(self, service: Place, roles: Iterable[Role]) -> Iterator[Command]:
+        # They are too many to ask each: their states tell of their own commands.
+        for role in (role.name for role in roles if role.state in _IN_MOTION):
+            listed = self._listed(f"{service_path(service)}/roles/{segment(role)}/commands")
+            yield from map(decoding.command, listed)
 
     def license(self) -> License | None:
         """Return the installed licence, or None: 404 with a message is the normal answer without one (M9)."""

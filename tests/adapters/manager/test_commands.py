@@ -87,6 +87,20 @@ def test_all_levels_are_asked_for_what_runs(bench: Bench, server: HTTPServer) ->
     assert [found.id for found in bench.client().active_commands()] == [1, 5, 6, 7]
 
 
+def test_what_runs_on_a_role_of_the_monitoring_service_is_seen(bench: Bench, server: HTTPServer) -> None:
+    roles = [{"name": "mgmt-H", "roleState": "STARTING"}, {"name": "mgmt-S", "roleState": "STARTED"}]
+    answers: dict[str, list[dict[str, object]]] = {
+        "/api/v45/cm/commands": [],
+        "/api/v45/cm/service/commands": [],
+        "/api/v45/cm/service/roles": roles,
+        "/api/v45/cm/service/roles/mgmt-H/commands": [{"id": 8, "name": "Start", "active": True}],
+        "/api/v45/clusters": [],
+    }
+    for path, items in answers.items():
+        server.expect_request(path).respond_with_json({"items": items})
+    assert [found.id for found in bench.client().active_commands()] == [8]
+
+
 def test_roles_that_were_not_begun_come_back_as_failed(bench: Bench, server: HTTPServer) -> None:
     answer = {"items": [{"id": 9, "active": True}], "errors": ["mgmt-X: unknown role"]}
     path = "/api/v45/cm/service/roleCommands/start"

@@ -49,6 +49,7 @@ def test_ecs_clusters_are_asked_for(bench: Bench, server: HTTPServer) -> None:
 def test_a_list_without_a_value_is_an_empty_list(bench: Bench, server: HTTPServer, sent: Json) -> None:
     server.expect_request("/api/v45/cm/commands").respond_with_json(sent)
     server.expect_request("/api/v45/cm/service/commands").respond_with_json(sent)
+    server.expect_request("/api/v45/cm/service/roles").respond_with_json(sent)
     server.expect_request("/api/v45/clusters").respond_with_json(sent)
     assert not bench.client().active_commands()
 
