@@ -27,7 +27,7 @@ from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
 from maint.files import remove, visible, writing
 from maint.files import replace as write_file
-from maint.model.json import Json
+from maint.model.json import Json, objects_of
 from maint.model.virtual_cluster import is_cluster_name
 from maint.ports import StoreSight
 
@@ -310,6 +310,7 @@ def state_home() -> Path:
 _CLIENT = "cde"
 _KEYS = ("user", "vcluster-endpoint", "tls-insecure", "tls-ca-certs", "auth-pass-file", "connect_to")
 _VARIABLES = {key: f"CDE_{key.upper().replace('-', '_')}" for key in _KEYS}
+_PROFILE = "CDE_CONFIG_PROFILE"
 
 
 def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
@@ -338,14 +339,24 @@ def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
 
 
 def _settings_said(path: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return all keys that are said, the environment before the file; keys of no concern to us are left alone."""
-    found: dict[str, str] = {}
-    if path.is_file():
-        data = yaml.read(path).data
-        if not isinstance(data, Mapping):
-            raise Invalid(f"{path} is not a mapping", hint="such as `user: etl_user`")
-        found = {key: _spelled(data[key]) for key in _VARIABLES if data.get(key) is not None}
-    return found | {key: environ[name] for key, name in _VARIABLES.items() if environ.get(name)}
+    """Return all keys that are said: the environment first, then the chosen profile of the file, then the file itself;
+    keys of no concern to us are left alone.
+    """
+    data = yaml.read(path).data if path.is_file() else {}
+    if not isinstance(data, Mapping):
+        raise Invalid(f"{path} is not a mapping", hint="such as `user: etl_user`")
+    profiles = {str(one.get("name")): one for one in objects_of(data.get("profiles"))}
+    chosen = environ.get(_PROFILE, "")
+    if chosen and chosen not in profiles:
+        hint = f"correct {_PROFILE}: it has {', '.join(profiles) or 'none'}; without that variable none counts"
+        raise Invalid(f"{path} has no profile {chosen!r}", hint=hint)
+    parts = (data, profiles.get(chosen, {}))
+    found = {key: _spelled(part[key]) for part in parts for key in _VARIABLES if part.get(key) is not None}
+    found |= {key: environ[name] for key, name in _VARIABLES.items() if environ.get(name)}
+    if profiles and not found.get("vcluster-endpoint"):
+        hint = f"export {_PROFILE} with the name of a profile that has one: {', '.join(profiles)}"
+        raise Invalid(f"{path} names no vcluster-endpoint{f' for profile {chosen}' if chosen else ''}", hint=hint)
+    return found
 
 
 def _spelled(value: object) -> str:

@@ -464,6 +464,22 @@ class TestVendor:
         assert site and site.virtual_clusters[0].connect_to == "10.0.0.7:443"
         assert self.say(home, "vc", "job", "list", CDE_CONNECT_TO="10.0.0.7").code == 3
 
+    def test_the_profile_that_its_variable_names_says_which_virtual_cluster_is_meant(self, home, api):
+        api.jobs["j"] = {"name": "j", "type": "spark"}
+        file = home / ".cde/config.yaml"
+        address = re.search(r"vcluster-endpoint: (\S+)", file.read_text())[1]
+        elsewhere = "https://vc.cde-x.invalid/dex/api/v1"
+        profiles = f"profiles:\n- name: dev\n  vcluster-endpoint: {address}\n- {{name: test, user: tester}}\n"
+        file.write_text(f"user: etl_user\nvcluster-endpoint: {elsewhere}\n{profiles}")
+        assert self.say(home, "vc", "job", "list", CDE_CONFIG_PROFILE="dev").json == [{"name": "j", "type": "spark"}]
+        said = self.say(home, "vc", "job", "list", CDE_CONFIG_PROFILE="test")
+        assert (said.code, "cde-x.invalid" in said.err) == (4, True)
+        said = self.say(home, "vc", "job", "list", CDE_CONFIG_PROFILE="prod")
+        assert (said.code, "no profile 'prod'" in said.err, "it has dev, test" in said.err) == (3, True, True)
+        file.write_text(f"user: etl_user\n{profiles}")
+        said = self.say(home, "vc", "job", "list")
+        assert (said.code, "export CDE_CONFIG_PROFILE" in said.err) == (3, True)
+
     def test_it_is_no_configuration_for_anything_else(self, home):
         assert self.say(home, "cluster", "list").code == 3
 
