@@ -16,10 +16,15 @@ Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Js
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]  # in files of ours: one that says its zone
 
 
+def listed(value: object) -> Sequence[Json]:
+    """Return a list, or the list `items` of an object; an empty one where there is none."""
+    found = value.get("items") if isinstance(value, Mapping) else value
+    return found if isinstance(found, list | tuple) else ()
+
+
 def objects_of(value: object) -> list[Mapping[str, Json]]:
     """Return the objects of a list, or of the list `items` of an object; none where there is no list."""
-    listed = value.get("items") if isinstance(value, Mapping) else value
-    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list | tuple) else []
+    return [one for one in listed(value) if isinstance(one, Mapping)]
 
 
 def as_json(record: msgspec.Struct) -> dict[str, Json]:

@@ -1,10 +1,12 @@
 """What a management API says of itself, clusters and commands (M3-5, M9, M10, M18, M19); and where files lie."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from shlex import quote
 
 import msgspec
+
+from maint.model.json import Json, listed
 
 
 class Door(StrEnum):
@@ -124,6 +126,17 @@ class Cluster(msgspec.Struct, frozen=True):
     def is_ecs(self) -> bool:
         """Whether it is the Kubernetes cluster of the data services."""
         return self.type == "EXPERIENCE_CLUSTER" or self.version.startswith(("EXPERIENCE", "DATA_SERVICES"))
+
+
+def made_of(context: Mapping[str, Json], cluster: str, services: Collection[str]) -> bool:
+    """Return whether a data context is made of a cluster's services (M7.2), by name where it names no cluster."""
+    refs = [*listed(context.get("services")), *listed(context.get("servicesDetails"))]
+    objects = [ref for ref in refs if isinstance(ref, Mapping)]
+    inner = [ref.get("clusterRef") for ref in objects]
+    owners = {ref.get("clusterName") for ref in (*objects, *inner) if isinstance(ref, Mapping)} - {None, ""}
+    if owners:
+        return cluster in owners
+    return any((ref.get("serviceName") if isinstance(ref, Mapping) else ref) in services for ref in refs)
 
 
 class Host(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from maint.deployment.secrets import SecretIndex, hidden, sensitive, site_finger
 from maint.errors import Refused
 from maint.model.formatting import show_lines, unknown
 from maint.model.json import Json
-from maint.model.manager import Cluster, Host, Place, Setting
+from maint.model.manager import Cluster, Host, Place, Setting, made_of
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
@@ -69,12 +69,9 @@ def part_of(document: Document, choice: Choice) -> Document:
 
 def left_out(document: Document, choice: Choice, hosts: Sequence[Host]) -> list[str]:
     """Return what may belong to the clusters, is not a part of what is sent, and has to be made anew by hand."""
-    contexts = [
-        text_of(ref, "name")
-        for cluster in items_of(document.get("clusters"))
-        if text_of(cluster, "name") in choice.clusters
-        for ref in items_of(cluster.get("dataContextRefs"))
-    ]
+    clusters = [one for one in items_of(document.get("clusters")) if text_of(one, "name") in choice.clusters]
+    used_by_them = (text_of(ref, "name") for one in clusters for ref in items_of(one.get("dataContextRefs")))
+    contexts = [*used_by_them, *(text_of(one, "name") for one in _made_of_them(document, clusters))]
     used = [
         *_hosts_of(document, items_of(document.get("clusters"))),
         *_hosts_of(document, [{"services": [document.get("managementService")]}]),
@@ -86,7 +83,25 @@ def left_out(document: Document, choice: Choice, hosts: Sequence[Host]) -> list[
     return [
         *(f"data context {name}" for name in dict.fromkeys(contexts) if name),
         *(f"host {name} (without a role: an export does not tell its cluster)" for name in idle),
+        *_limits(document, choice.clusters),
     ]
+
+
+def _made_of_them(document: Document, clusters: Sequence[Document]) -> list[Document]:
+    owned = {
+        text_of(one, "name"): [text_of(each, "name") for each in items_of(one.get("services"))] for one in clusters
+    }
+    contexts = items_of(document.get("dataContexts"))
+    return [one for one in contexts if any(made_of(one, name, services) for name, services in owned.items())]
+
+
+def _limits(document: Document, clusters: Sequence[str]) -> Iterator[str]:
+    # A manager may have forgotten them with the cluster.
+    for role in items_of(document.get("authRoles")):
+        for ref in items_of(role.get("clusters")):
+            if (cluster := text_of(ref, "clusterName")) in clusters:
+                name = text_of(role, "displayName") or text_of(role, "name")
+                yield f"the limit of the user role {name} to cluster {cluster}"
 
 
 def refuse_existing(part: dict[str, Tree], present: dict[str, Tree]) -> None:

@@ -137,6 +137,23 @@ def test_hosts_without_a_role_that_the_manager_lacks_are_named_as_not_brought_ba
     assert "to which cluster a host without roles belongs" in said.out
 
 
+def test_what_was_made_of_the_cluster_and_who_was_limited_to_it_is_named_as_not_brought_back(loaded):
+    mine, other = [{"clusterName": "ecs-01", "serviceName": "ecs"}], [{"clusterName": "base", "serviceName": "hdfs"}]
+    with loaded.lab.world.lock:
+        world(loaded)["dataContexts"] = {
+            "items": [{"name": "lake-1", "services": mine}, {"name": "lake-2", "services": other}]
+        }
+        limited = next(one for one in world(loaded)["authRoles"] if one["name"] == "ROLE_OPERATOR")
+        limited["clusters"] = [{"clusterName": "ecs-01"}]
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
+    said = loaded("restore", "plan", "--cluster", "ecs-01")
+    words = "not brought back, make it anew in the manager: "
+    assert f"{words}data context lake-1" in said.out, said.err
+    assert "lake-2" not in said.out
+    assert f"{words}the limit of the user role Operator to cluster ecs-01" in said.out
+
+
 def test_a_lost_answer_is_replaced_by_a_look(bereft):
     bereft.lab.break_("restore", "put-answer-lost")
     said = bring_back(bereft)

@@ -30,6 +30,7 @@ from maint.model.manager import (
     Role,
     Service,
     Setting,
+    made_of,
 )
 from maint.model.secret import Secret
 from maint.ports import Answer, Body, Clock, Secrets
@@ -121,7 +122,7 @@ class ManagerClient:
     def data_contexts(self, cluster: str) -> Sequence[str]:
         listed = self._since(_SINCE_CONTEXTS, "/dataContexts")
         services = [service.name for service in self.services(cluster)] if listed else []
-        return [decoding.text(item, "name") for item in listed if decoding.made_of(item, cluster, services)]
+        return [decoding.text(item, "name") for item in listed if made_of(item, cluster, services)]
 
     def services(self, cluster: str) -> Sequence[Service]:
         return [decoding.service(item) for item in self._listed(f"/clusters/{segment(cluster)}/services")]

@@ -1,12 +1,12 @@
 """Decode the manager's JSON into records, leniently: missing or new fields never stop a read (M2.3, M10.3)."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import cast
 
 from maint.model.formatting import show_time
-from maint.model.json import Json
+from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster, Command, Host, Instance, License, Role, Service, Setting
 from maint.model.secret import scrub
 
@@ -88,7 +88,7 @@ def refused_command(name: str, message: str) -> Command:
 
 def cluster(source: Fields) -> Cluster:
     """Return a cluster; before API 6 its name was its display name (M5)."""
-    refs = [fields(ref) for ref in _list(source.get("dataContextRefs"))]
+    refs = objects_of(source.get("dataContextRefs"))
     return Cluster(
         name=text(source, "name"),
         display_name=text(source, "displayName") or text(source, "name"),
@@ -97,17 +97,6 @@ def cluster(source: Fields) -> Cluster:
         data_contexts=tuple(filter(None, (text(ref, "name") or text(ref, "uuid") for ref in refs))),
         uuid=text(source, "uuid"),
     )
-
-
-def made_of(context: Fields, cluster: str, services: Collection[str]) -> bool:
-    """Return whether a data context is made of a cluster's services (M7.2), by name where it names no cluster."""
-    refs: list[Json] = [ref for name in ("services", "servicesDetails") for ref in _list(context.get(name))]
-    owners = {
-        text(ref, "clusterName") or text(fields(ref.get("clusterRef")), "clusterName") for ref in map(fields, refs)
-    }
-    if owners - {""}:
-        return cluster in owners
-    return any((text(ref, "serviceName") if isinstance(ref, Mapping) else ref) in services for ref in refs)
 
 
 def service(source: Fields) -> Service:
@@ -171,9 +160,3 @@ def instance(source: Fields) -> Instance:
 def settings(listed: list[Fields]) -> dict[str, str]:
     """Return name and value of each setting that has one."""
     return {text(item, "name"): text(item, "value") for item in listed if item.get("value") is not None}
-
-
-def _list(value: Json) -> list[Json]:
-    if isinstance(value, Mapping):
-        value = value.get("items")
-    return value if isinstance(value, list) else []

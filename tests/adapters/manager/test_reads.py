@@ -14,7 +14,7 @@ from maint.adapters.manager import decoding
 from maint.config.schema import Api
 from maint.errors import CannotReach, LoginRefused, Transient, UsageError, WorkFailed
 from maint.model.json import Json
-from maint.model.manager import Place
+from maint.model.manager import Place, made_of
 from tests.adapters.manager.conftest import Bench
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -304,7 +304,7 @@ def test_no_json_stops_the_decoding(value: Json) -> None:
     for item in listed:
         for decode in (decoding.cluster, decoding.service, decoding.role, decoding.host, decoding.instance):
             assert decode(item) == decode(item)
-        assert not decoding.made_of(item, "base", ())
+        assert not made_of(item, "base", ())
     assert isinstance(decoding.settings(listed), dict)
 
 
