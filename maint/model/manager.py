@@ -175,6 +175,8 @@ class License(msgspec.Struct, frozen=True):
     owner: str
     uuid: str
     expiration: str
+    starts: str = ""  # this and the next from API 32 on; empty where they are not told
+    deactivated: str = ""
 
 
 class Instance(msgspec.Struct, frozen=True):

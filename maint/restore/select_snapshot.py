@@ -163,7 +163,7 @@ def usable_license(
     now, problems, trial = sight.clock.now(), list[str](), None
     offered = [(_named_file(Path(file)), file)] if file else _offered(sight, snapshot, problems)
     if own and not file and (installed := sight.manager.license()) is not None:
-        text = LicenseText.of(installed.owner, installed.uuid, installed.expiration)
+        text = LicenseText.of(*msgspec.structs.astuple(installed))
         found = UsableLicense(text, "the manager")
         if objection := text.objection(now):
             problems.append(f"the manager's own {objection}")

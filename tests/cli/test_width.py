@@ -99,6 +99,8 @@ def test_a_terminal_without_any_width_still_gets_its_table(monkeypatch: pytest.M
 def test_times_are_told_to_people_in_one_way_and_stay_what_they_are_for_programs(loaded: Operator) -> None:
     assert re.search(r"Laboratory, until \d{4}-\d\d-\d\d 00:00 UTC", loaded("site", "status").out)
     assert re.fullmatch(r"Laboratory, until .*T00:00:00.000Z", loaded("site", "status", "-o", "json").json["licence"])
+    loaded.lab.world.license, loaded.lab.world.trial = None, "running"  # which names no day
+    assert loaded("site", "status", "-o", "json").json["licence"] == "Trial"
     assert tell_times("begun 2026-11-23T10:58:01.5+02:00, run 20261123T105801.500Z-1") == (
         "begun 2026-11-23 08:58 UTC, run 20261123T105801.500Z-1"
     )

@@ -55,6 +55,22 @@ def test_the_first_in_date_counts(
     assert (found.content is None) == (wanted == "own")
 
 
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [({"starts": f"{NEXT}T00:00:00.000Z"}, "is not valid before"), ({"deactivated": PAST}, "was deactivated on")],
+)
+def test_the_managers_own_counts_no_more_than_a_file_that_begins_or_ends_on_the_same_days(
+    place: Any, offered: Callable[..., Any], days: dict[str, str], words: str
+) -> None:
+    snapshot = offered("", NEXT, "")
+    place.manager.license = lambda: License("x", "own", "2028-01-01", **days)
+    assert usable_license(place, snapshot=snapshot).text.uuid == "config"
+    place.settings.manager.license.unlink()
+    with pytest.raises(Refused, match="no licence in date") as caught:
+        usable_license(place, snapshot=snapshot)
+    assert f"the manager's own {words}" in caught.value.detail[0]
+
+
 @pytest.mark.parametrize(("config", "wanted"), [(NEXT, "config"), ("", "part"), (PAST, "part")])
 def test_a_trial_of_the_managers_keeps_no_real_licence_out(
     place: Any, offered: Callable[..., Any], config: str, wanted: str

@@ -149,7 +149,7 @@ def host(source: Fields, listed: str = "") -> Host:
 
 def license(source: Fields) -> License:  # noqa: A001  # the API's own noun
     """Return a licence (M9)."""
-    return License(text(source, "owner"), text(source, "uuid"), text(source, "expiration"))
+    return License(*(text(source, key) for key in ("owner", "uuid", "expiration", "startDate", "deactivationDate")))
 
 
 def instance(source: Fields) -> Instance:

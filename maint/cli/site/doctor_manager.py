@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator
 from datetime import timedelta
 from functools import partial
 
+import msgspec
+
 from maint.cli.composition import ConfiguredSite
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, SOON, WARN, Line, by_checks, guarded, within
 from maint.engine.lock import run_at_work
@@ -14,6 +16,7 @@ from maint.model.manager import CLOSE_COMMAND, Door
 from maint.ports.manager_host import look, try_served, who_accepts
 from maint.restore.preconditions import release_fits
 from maint.snapshots.catalogue import entries
+from maint.snapshots.extra_parts import LicenseText
 from maint.snapshots.open_windows import announced, left_open
 from maint.snapshots.prune import newest_good
 from maint.steps.manager.commands import uses_kerberos
@@ -106,6 +109,9 @@ def _licence(site: ConfiguredSite) -> Iterator[Line]:
     held = site.manager.license()
     if held is None:
         yield Line("licence", WARN, "the manager has none, and a restore may need one", _UPLOAD)
+        return
+    if objection := LicenseText.of(*msgspec.structs.astuple(held)).objection(site.clock.now()):
+        yield Line("licence", FAIL, f"{held.owner}'s, which {objection}", _UPLOAD)
         return
     end = parse_time(held.expiration)
     left = end - site.clock.now() if end else _LONG

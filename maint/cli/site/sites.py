@@ -14,7 +14,7 @@ from maint.errors import Refused
 from maint.files import kept_record
 from maint.model.formatting import show_duration, tell_time, tell_times
 from maint.model.json import Json
-from maint.model.manager import Door
+from maint.model.manager import Door, License
 from maint.ports import StoreSight
 from maint.snapshots.open_windows import announced, left_open
 
@@ -81,13 +81,17 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
     facts["release"] = site.manager.release()
     facts["redaction"] = _redaction(site)
     license_ = site.manager.license()
-    facts["licence"] = f"{license_.owner}, until {license_.expiration}" if license_ else "none"
+    facts["licence"] = _licence(license_) if license_ else "none"
     facts["clusters"] = [cluster.name for cluster in site.manager.clusters()]
     facts["active_commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
     facts["redaction_window"] = _window(site)
     if site.shared is not None:
         facts["lease"] = _lease(site, site.shared)
     return facts
+
+
+def _licence(held: License) -> str:
+    return f"{held.owner}, until {held.expiration}" if held.expiration else held.owner  # a trial names no day
 
 
 def _lease(site: ConfiguredSite, shared: StoreSight) -> str:

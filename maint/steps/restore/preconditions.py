@@ -119,7 +119,7 @@ def _has_license(sight: Sight, snapshot: Snapshot | None) -> bool:
     # One in date must be installed or, where a snapshot is given, be there to upload.
     if snapshot is None:
         own = sight.manager.license()
-        return own is not None and not LicenseText.of(own.owner, own.uuid, own.expiration).objection(sight.clock.now())
+        return own is not None and not LicenseText.of(*msgspec.structs.astuple(own)).objection(sight.clock.now())
     try:
         return bool(usable_license(sight, snapshot=snapshot))
     except Refused:

@@ -306,10 +306,11 @@ def test_what_is_gone_is_named_where_it_must_be_put_back_and_then_all_is_well(op
     assert lines(operator) == {}
 
 
-@pytest.mark.parametrize("licence", ["none", "expired"])
+@pytest.mark.parametrize("licence", ["none", "expired", "not yet"])
 def test_a_licence_that_does_not_count_is_told_before_a_restore_needs_it(operator, licence):
     ended = {"name": "Old", "uuid": "0", "expirationDate": "2026-01-01"}
-    operator.lab.world.license = None if licence == "none" else ended
+    later = {"name": "New", "uuid": "0", "startDate": "2998-01-01", "expirationDate": "2999-01-01"}
+    operator.lab.world.license = {"none": None, "expired": ended, "not yet": later}[licence]
     line = lines(operator)["licence"]
     assert line["state"] == ("warn" if licence == "none" else "FAIL")
     assert operator("manager", "license", str(operator.lab.folder / "license.txt"), "--yes").code == 0
