@@ -27,6 +27,8 @@ WRONG = {  # and what stands before the place that is told
         "definition: ",
         "put a in quotes",
     ),
+    "job.update, with: {job: x, changes: {spark: {file: x.py, conf: {a: 1}}}}": ("changes: ", "put a in quotes"),
+    "job.once, with: {definition: {type: spark, spark: {conf: {a: true}}}}": ("definition: ", "put a in quotes"),
     "config.set, with: {service: hdfs, name: x, secret: hunter2}": ("secret: ", "must be a reference to a secret"),
 }
 

@@ -22,6 +22,15 @@ class JobArguments(VcArguments):
     job: str = Field(description="its name")
 
 
+def with_texts(definition: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return what is sent of a job's definition; ValueError where a value of its conf is no text (J4.3)."""
+    spark = definition.get("spark")
+    conf = spark.get("conf") if isinstance(spark, dict) else None
+    if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
+        raise ValueError(f"values of a job's conf are texts: put {', '.join(wrong)} in quotes")
+    return definition
+
+
 class CreateJobArguments(VcArguments):
     """The definition as the API takes it."""
 
@@ -30,19 +39,17 @@ class CreateJobArguments(VcArguments):
     @field_validator("definition")
     @classmethod
     def _is_a_job(cls, definition: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        name, spark = definition.get("name"), definition.get("spark")
-        if not isinstance(name, str) or definition.get("type") not in ("spark", "airflow"):
+        if not isinstance(definition.get("name"), str) or definition.get("type") not in ("spark", "airflow"):
             raise ValueError("a job has a name, and the type spark or airflow: give both")
-        conf = spark.get("conf") if isinstance(spark, dict) else None
-        if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
-            raise ValueError(f"values of a job's conf are texts: put {', '.join(wrong)} in quotes")
-        return definition
+        return with_texts(definition)
 
 
 class UpdateJobArguments(JobArguments, Guarded):
     """What changes, and why what it was is not to be sealed first."""
 
     changes: dict[str, JsonValue] = Field({}, description="keys of the definition; those of `schedule` one by one")
+
+    _of_texts = field_validator("changes")(with_texts)
 
 
 class PauseJobArguments(JobArguments):

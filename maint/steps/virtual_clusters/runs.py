@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, DeadlinePassed, Refused, WorkFailed
@@ -23,7 +23,7 @@ from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.jobs import JobArguments
+from maint.steps.virtual_clusters.jobs import JobArguments, with_texts
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, generation, own_name, own_prefix
 from maint.steps.virtual_clusters.uploads import local, placed, refuse_other_bytes, watched
 
@@ -365,6 +365,7 @@ class OnceArguments(VcArguments):
     """What runs, and the local files that it needs."""
 
     definition: dict[str, JsonValue] = Field(description="the job's, as the API takes it, without name and mounts")
+    _of_texts = field_validator("definition")(with_texts)
     files: list[str] = Field([], description="local files for the resource, the application among them")
     keep_log: bool = Field(
         False, description="keep `driver/stdout`, sealed in the state folder, until the command has shown it"
