@@ -148,6 +148,7 @@ STEPS = Kinds(
         "resource.upload": "virtual_clusters.resources.UploadFiles",
         "resource.delete": "virtual_clusters.resources.DeleteResource",
         "recreate.keep": "virtual_clusters.recreate.KeepJob",
+        "recreate.resource": "virtual_clusters.recreate.RecreateResource",
         "recreate.job": "virtual_clusters.recreate.RecreateJob",
         "recreate.put_back": "virtual_clusters.recreate.PutBack",
         "recreate.forget": "virtual_clusters.recreate.ForgetOld",

@@ -16,6 +16,7 @@ from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.undo_records import KeptFile, content, prove_kept
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
+from maint.steps.virtual_clusters.resources import ResourceArguments, make
 from maint.steps.virtual_clusters.safety_net import (
     SealedObject,
     create_asleep,
@@ -42,6 +43,7 @@ from maint.steps.virtual_clusters.step import (
     mark_put_back,
     old_definitions,
     seal_old,
+    taken_already,
     unpausing,
 )
 from maint.steps.virtual_clusters.uploads import refuse_other_bytes, watched
@@ -108,6 +110,28 @@ def _refuse_resting(job: Job) -> None:
             hint=f"where it may, `maint vc job unpause --name {quote(job.name)}` first; new files alone need no run: "
             f"`maint vc resource upload`, then `maint vc job update --name {quote(job.name)}`",
         )
+
+
+class RecreateResource(VcStep[ResourceArguments]):
+    """Create a resource again from the definition that `recreate.keep` kept; one of files where there was none."""
+
+    kind = "recreate.resource"
+    effect = Effect.CHANGE
+
+    def plan(self, args: ResourceArguments, sight: Sight) -> Iterable[Action]:
+        seen = taken_already(sight, args.vc, args.resource, "resource")
+        yield self.action(
+            f"resource {args.resource}",
+            f"create resource {args.resource} {f'as it was defined: {seen}' if seen else '(files)'}",
+            args.model_dump(),
+            undo=f"`maint vc resource delete --name {quote(args.resource)}`",
+            seen=seen,
+        )
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        _, resource = old_definitions(site.undo, _kept(site, work))
+        definition = sendable_resource(resource or {"name": action.arguments["resource"]})
+        return (yield from make(cluster_of(action, site), site, work, definition))
 
 
 class RecreateJob(VcStep[JobArguments]):

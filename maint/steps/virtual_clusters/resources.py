@@ -13,7 +13,7 @@ from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import File, Object, Resource, same_resource
-from maint.ports import Sight, Site, Work
+from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
@@ -74,15 +74,19 @@ class CreateResource(VcStep[CreateResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
-        name = str(definition["name"])
-        if work.resumed and same_resource(cluster.resource(name, files=False), definition):
-            note_made(site.state, work.run, name)
-            return unchanged(f"resource {name} is there")
-        yield f"creating resource {name}"
-        cluster.create_resource(definition)
+        return (yield from make(cluster_of(action, site), site, work, cast(Object, action.arguments["definition"])))
+
+
+def make(cluster: VirtualCluster, site: Site, work: Work, definition: Object) -> Progress:
+    """Create a resource, once for all attempts of a run."""
+    name = str(definition["name"])
+    if work.resumed and same_resource(cluster.resource(name, files=False), definition):
         note_made(site.state, work.run, name)
-        return done(f"resource {name} is created")
+        return unchanged(f"resource {name} is there")
+    yield f"creating resource {name}"
+    cluster.create_resource(definition)
+    note_made(site.state, work.run, name)
+    return done(f"resource {name} is created")
 
 
 class UploadFiles(VcStep[UploadArguments]):

@@ -70,6 +70,14 @@ def test_the_order_is_that_of_the_contract(there):
     )
 
 
+def test_the_resource_is_made_anew_as_it_was_defined(there):
+    there.api.resources["code"] |= {"hidden": True, "future": [1]}
+    said = there.maint(*words(there))
+    assert said.code == 0, said.err
+    anew = there.api.resources["code"]
+    assert (anew.get("hidden"), anew.get("future")) == (True, [1])
+
+
 OLD = {"old.py": b"old\r\n", "lib/data.bin": b"\0" * 1000, "empty": b""}
 NEW = {**OLD, "new.py": b'print("new")\n'}
 
@@ -146,7 +154,7 @@ def test_the_plan_names_the_other_jobs_that_use_the_resource(there):
 
 def test_the_plan_does_not_say_that_what_it_deletes_first_stands_in_the_way(there):
     said = there.maint(*words(there), "--dry-run")
-    assert "create resource code (files): as step 3 leaves it" in said.out, said.out
+    assert "create resource code as it was defined: as step 3 leaves it" in said.out, said.out
     assert "fails this" not in said.out
 
 
