@@ -56,14 +56,16 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
 def _role(what: str, account: str) -> str:
     # Which role a call needs: M2.2.
     method, _, path = what.partition(" ")
-    if "/license" in path or "/certs/" in path:
+    if any(part in path for part in ("/license", "/certs/", "/cm/commands/", "/cm/config")):
         role = "Full Administrator"
     elif "/cm/deployment" in path:
         role = "Full Administrator (Cluster Administrator at least)"
     elif method == "DELETE":
         role = "Cluster Administrator or Full Administrator"
-    elif "/commands/" in path:
-        role = "Operator, Configurator or higher on that cluster"
+    elif "/commands/" in path or "/roleCommands/" in path:
+        role = f"Operator, Configurator or higher{' on that cluster' if '/clusters/' in path else ''}"
+    elif method == "PUT" and "/config" in path:
+        role = "Configurator or higher"
     else:
         role = "a higher role"
     return f"the account {account} is let in, but its role is too weak: {role} is needed"

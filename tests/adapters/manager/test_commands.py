@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from pytest_httpserver import HTTPServer
@@ -124,6 +125,27 @@ def test_a_refused_command_is_a_failure_in_the_servers_words(bench: Bench, serve
         bench.client().place_command(Place("c"), "stop")
     assert not isinstance(failure.value, Transient | AnswerMissing)
     assert sum(request.method == "POST" for request, _ in server.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "role"),
+    [
+        (Place(), "Full Administrator is needed"),
+        (Place(service="mgmt"), "Operator, Configurator or higher is needed"),
+        (Place("c", "hdfs"), "Operator, Configurator or higher on that cluster is needed"),
+    ],
+)
+def test_a_command_that_the_role_is_too_weak_for_names_the_role_that_its_place_wants(
+    bench: Bench, server: HTTPServer, place: Place, role: str
+) -> None:
+    server.expect_request(re.compile("/api/v45/.*"), method="POST").respond_with_json({"message": "denied"}, 403)
+    with pytest.raises(WorkFailed) as failure:
+        bench.client().place_command(place, "x")
+    assert role in (failure.value.hint or "")
+    if place.service:
+        with pytest.raises(WorkFailed) as failure:
+            bench.client().role_command(place, "start", ["r"])
+        assert role in (failure.value.hint or "")
 
 
 def test_a_401_to_a_command_is_not_tried_again(bench: Bench, server: HTTPServer) -> None:
