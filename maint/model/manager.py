@@ -132,8 +132,12 @@ def made_of(context: Mapping[str, Json], cluster: str, services: Collection[str]
     """Return whether a data context is made of a cluster's services (M7.2), by name where it names no cluster."""
     refs = [*listed(context.get("services")), *listed(context.get("servicesDetails"))]
     objects = [ref for ref in refs if isinstance(ref, Mapping)]
-    inner = [ref.get("clusterRef") for ref in objects]
-    owners = {ref.get("clusterName") for ref in (*objects, *inner) if isinstance(ref, Mapping)} - {None, ""}
+    named = [
+        ref.get("clusterName")
+        for ref in (*objects, *(ref.get("clusterRef") for ref in objects))
+        if isinstance(ref, Mapping)
+    ]
+    owners = [name for name in named if name and isinstance(name, str)]
     if owners:
         return cluster in owners
     return any((ref.get("serviceName") if isinstance(ref, Mapping) else ref) in services for ref in refs)

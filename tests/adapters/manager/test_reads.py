@@ -305,6 +305,7 @@ def test_no_json_stops_the_decoding(value: Json) -> None:
         for decode in (decoding.cluster, decoding.service, decoding.role, decoding.host, decoding.instance):
             assert decode(item) == decode(item)
         assert not made_of(item, "base", ())
+        assert not made_of({"services": [{"clusterName": item, "clusterRef": {"clusterName": item}}]}, "base", ())
     assert isinstance(decoding.settings(listed), dict)
 
 
