@@ -206,12 +206,13 @@ class Settings:
         return {_OURS + name: _OURS + found[0] for name, found in close.items() if found}
 
     def origins(self) -> list[Origin]:
-        """Return every key of the configuration, its value, and where that came from; Invalid where there is none."""
+        """Return every key, of the chosen site where one is, its value, and its origin; Invalid without a configuration."""
         loaded = self._required()
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
         found = [Origin("state", str(self.state), origin)]
         sites = loaded.config.model_dump(mode="json")["sites"]
+        sites = {name: one for name, one in sites.items() if self.chosen in (None, name)}
         for path, value in _leaves(sites, ("sites",)) if sites else ():
             shown = loaded.document.at(path) if path in loaded.document else value
             found.append(Origin(dotted(path), shown, self._origin(path)))

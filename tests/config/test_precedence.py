@@ -199,6 +199,13 @@ def test_every_variable_replaces_a_key_that_exists() -> None:
     assert {f"sites.NAME.{key}" for key in OVERRIDES.values()} <= known
 
 
+def test_of_several_sites_a_chosen_one_alone_is_shown(tmp_path: Path) -> None:
+    found = load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", TWO)), site="test"), {})
+    shown = [item.key for item in found.origins()]
+    assert {key.split(".")[1] for key in shown if key.startswith("sites.")} == {"test"}
+    assert shown[0] == "state"
+
+
 def test_every_value_knows_where_it_came_from(tmp_path: Path) -> None:
     config = write(tmp_path / "c.yaml", ONE)
     found = load_settings(ConfigFlags(config=str(config), state="/srv/s"), {"MAINT_MANAGER_HOST": "other"})
