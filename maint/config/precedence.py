@@ -206,7 +206,7 @@ class Settings:
         return {_OURS + name: _OURS + found[0] for name, found in close.items() if found}
 
     def origins(self) -> list[Origin]:
-        """Return every key, of the chosen site where one is, its value, and its origin; Invalid without a configuration."""
+        """Return every key (of the chosen site, if one is), its value and origin; Invalid without a configuration."""
         loaded = self._required()
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
