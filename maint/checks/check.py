@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, names_of
 from maint.config.schema import Accepted
 from maint.model.fleet import Finding, Severity, State
 from maint.model.secret import scrub
@@ -192,7 +192,7 @@ def judge(
         chosen: whether the hosts were chosen, so that what the manager says of other hosts is left out.
     """
     found = []
-    known = {str(host.get("hostname")) for host in site.manager.hosts} if chosen else set[str]()
+    known = {name for host in site.manager.hosts for name in names_of(host)} if chosen else set[str]()
     elsewhere = known - {name for host in site.hosts for name in (host.name, host.address)}
     for check in checks:
         for name, verdict in _verdicts(check, site):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, held
 from maint.checks.disks import not_alone
-from maint.checks.facts import TRY, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import TRY, HostFacts, NotApplicable, SiteFacts, names_of
 from maint.checks.thresholds import threshold
 from maint.model.fleet import State
 from maint.model.json import Json
@@ -186,7 +186,7 @@ def _against_manager(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[Mist
         yield f"the manager knows no cluster {base}", f"name one of {', '.join(sorted(clusters))} as base_cluster"
     if name in clusters:
         yield f"there is a cluster {name} already", "choose another name"
-    known = {str(host.get("hostname")): host for host in site.manager.hosts}
+    known = {name: host for host in site.manager.hosts for name in (*names_of(host), str(host.get("hostname")))}
     for host in names(plan, "hosts"):
         if host not in known:
             yield f"the manager does not know the host {host}", f"add {host} to the manager (Hosts, Add Hosts)"
@@ -197,8 +197,9 @@ def _against_manager(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[Mist
 
 def _against_hosts(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[Mistake]:
     hosts = {host.name: host for host in site.hosts}
+    own = {str(host.get("hostname")): names_of(host)[0] for host in site.manager.hosts}
     for name in names(plan, "hosts"):
-        host = hosts.get(name)
+        host = hosts.get(name) or hosts.get(own.get(name, ""))
         if host is None:
             yield f"{name} is not in the inventory", f"name {name} under `hosts` of the config, and choose it"
         elif not host.reached:

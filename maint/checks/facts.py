@@ -183,7 +183,7 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     reason: str = "not asked"  # why there is no answer; "" where there is one
     release: str = ""
     chain: str = ""  # why its certificate was not accepted; "" where it was, or none was seen
-    hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat and cluster of each
+    hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat, cluster of each, and its names in the config
     clusters: Sequence[Mapping[str, Json]] = ()  # name, type, display; services with name, type, state, health
     ends: str | None = ""  # of its TLS port's certificate; "" where none was seen, None where a file does not tell
     truststore: str = ""  # what its password does to the truststore, in words; "" where it serves none, or nobody asked
@@ -196,6 +196,12 @@ class ManagerFacts(msgspec.Struct, frozen=True):
         if self.reason:
             raise CouldNotTell(f"the manager's API did not answer: {self.reason}", _NO_MANAGER)
         return self
+
+
+def names_of(host: Mapping[str, Json]) -> list[str]:
+    """Return how the config calls a host of the manager; its full name where it does not, or an older file tells."""
+    names = host.get("names")
+    return [*map(str, names)] if isinstance(names, list | tuple) and names else [str(host.get("hostname"))]
 
 
 class SiteSetting(msgspec.Struct, frozen=True):

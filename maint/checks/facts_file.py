@@ -45,6 +45,7 @@ class _Seen(_Kept, frozen=True):
     hostname: str | None
     lastHeartbeat: str | None
     cluster: str | None
+    names: list[str] = []  # older files do not have it
 
 
 class _Service(_Kept, frozen=True):

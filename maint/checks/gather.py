@@ -23,6 +23,7 @@ from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
 from maint.model.secret import scrub
 from maint.ports import Fleet, ManagerSight, Sight
+from maint.ports.hosts import configured_as
 from maint.ports.manager_host import CHECK, Trial, look, try_served
 from maint.render import from_file
 
@@ -192,7 +193,13 @@ def _told(sight: Sight, full: bool, truststore: bool) -> tuple[ManagerFacts, dat
     except Failure as failure:
         return ManagerFacts(failure.message, chain=chain, ends=ends), sight.clock.now()
     hosts = [
-        {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed
+        {
+            "hostname": one.hostname or None,
+            "lastHeartbeat": one.heard or None,
+            "cluster": one.cluster,
+            "names": configured_as(sight.settings.hosts, one),
+        }
+        for one in listed
     ]
     opens, words = (trial.opens, trial.words) if trial else (None, "")
     clock = "".join(one.listed for one in listed[:1])

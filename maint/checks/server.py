@@ -20,7 +20,7 @@ from maint.checks.check import (
     warned,
 )
 from maint.checks.database import VALUE
-from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, main_process, usual_of
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, main_process, names_of, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import require_auto_tls
@@ -143,7 +143,8 @@ def _agent(host: HostFacts) -> Verdict:
     needs_manager=True,
 ).cross_rule  # fmt: skip
 def _heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
-    known = {str(host.get("hostname")): str(host.get("lastHeartbeat") or "") for host in site.manager.must().hosts}
+    hosts = site.manager.must().hosts
+    known = {name: str(host.get("lastHeartbeat") or "") for host in hosts for name in names_of(host)}
     own = parse_time(site.manager.clock)  # that of another machine, ours too, may be behind or ahead of the stamps
     whose = "" if own else " by this machine's clock"
     found = {host.name: _unknown(host) for host in site.hosts if not {host.name, host.address} & known.keys()}

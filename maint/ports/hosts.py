@@ -12,6 +12,7 @@ import msgspec
 
 from maint.config.schema import HostSettings
 from maint.model.fleet import HostReply, Presented
+from maint.model.manager import Host
 from maint.model.secret import scrub
 from maint.ports.streams import Answer
 
@@ -152,6 +153,13 @@ class Fleet(Protocol):
 
     def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:
         """Yield the host key that each host presents, in the order of `hosts`, without logging in."""
+
+
+def configured_as(configured: Sequence[HostSettings], host: Host) -> list[str]:
+    """Return which hosts of the config are one of the manager: by its full name or address, else by its short name."""
+    full, short = host.hostname.lower(), host.hostname.lower().partition(".")[0]
+    exact = [one.name for one in configured if {one.name.lower(), one.address.lower()} & {full, host.address} - {""}]
+    return exact or [one.name for one in configured if one.name.lower() == short]
 
 
 def written_whole(content: bytes, own: str, place: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from maint.checks.check import judge
-from maint.checks.facts import ManagerFacts
+from maint.checks.facts import ManagerFacts, names_of
 from maint.checks.facts_file import from_json, to_json
 from maint.checks.registry import CHECKS, select
 from maint.errors import Invalid
@@ -29,7 +29,7 @@ TEXTS = ["", "\0\x1b[2J", "٣" * 9, "9" * 9000, "[" * 50000, "a=b\nc=d\n" * 999,
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what is kept of two healthy hosts, a manager and a plan."""
     services = [{"type": "OZONE", "state": "STARTED", "health": "GOOD", "name": "ozone"}]
-    seen = {"hostname": "a", "lastHeartbeat": "2026-11-21T11:59:59Z", "cluster": None}
+    seen = {"hostname": "a", "lastHeartbeat": "2026-11-21T11:59:59Z", "cluster": None, "names": ["a"]}
     clusters = [{"name": "base", "type": "BASE_CLUSTER", "services": services, "display": "Base 1"}]
     machines = [Proof("a", "", ""), Proof("b", "why", "")]
     manager = ManagerFacts("", "7.13.1", "", [seen], clusters, machines=machines)
@@ -135,6 +135,9 @@ def test_what_is_missing_is_refused_and_a_missing_answer_is_an_error(whole: dict
             continue
         if place[-1] == "display":
             assert from_json(text, "facts.json")[0].manager.clusters[0]["display"] == ""
+            continue
+        if place[-1] == "names":
+            assert names_of(from_json(text, "facts.json")[0].manager.hosts[0]) == ["a"]
             continue
         if place[-1] == "name" and "services" in place:
             assert from_json(text, "facts.json")[0].manager.clusters[0]["services"][0]["name"] == ""

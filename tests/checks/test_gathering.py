@@ -78,7 +78,7 @@ def test_a_host_that_hangs_makes_no_sign_of_life_older() -> None:
     clock, check = Shared(), CHECKS["cm.agent.heartbeat"]
     hosts = [HostSettings(name=name, address=name, groups=("base",)) for name in ("base-01", "ds-02")]
     enquiry = Enquiry(hosts, [check], site().setting, {host.name: "B" for host in hosts}, {})
-    sight: Any = SimpleNamespace(manager=Manager(clock), clock=clock)
+    sight: Any = SimpleNamespace(manager=Manager(clock), clock=clock, settings=SimpleNamespace(hosts=hosts))
     fleet: Any = SlowFleet(clock)
     found = judge([check], ask_site(sight, enquiry, fleet))
     assert {(one.host, one.state, one.observed) for one in found} == {

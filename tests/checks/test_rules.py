@@ -321,6 +321,15 @@ def test_a_plan_that_lays_docker_and_longhorn_on_one_volume_does_not_pass(docker
     assert (found.state, alone) == (FAIL, docker != data), found.observed
 
 
+@pytest.mark.parametrize("name", ["wn01", "wn01.example.internal"])
+def test_a_plan_may_name_a_host_as_the_config_does_or_as_the_manager_does(name: str) -> None:
+    listed = [{"hostname": "wn01.example.internal", "lastHeartbeat": None, "cluster": None, "names": ["wn01"]}]
+    known = host({"plan_folders": ""}, site=site(ManagerFacts("", hosts=listed), plan={"hosts": [name]})).site
+    (found,) = judge([CHECKS["ecs.plan"]], known)
+    assert "does not know the host" not in found.observed
+    assert "is not in the inventory" not in found.observed
+
+
 @each(CLOCKS)
 def test_a_clock_that_ntpd_keeps_is_in_step_though_chrony_is_installed(
     check: str, answers: dict[str, str], state: State

@@ -18,6 +18,8 @@ from maint.errors import Invalid, UsageError
 from maint.model.fleet import Presented, Standing
 from maint.model.formatting import show_count
 from maint.model.json import Json
+from maint.model.manager import Host
+from maint.ports.hosts import configured_as
 from maint.snapshots.catalogue import newest_restorable
 from maint.snapshots.parts import read_deployment
 from maint.steps.hosts.fan_out import choose
@@ -99,7 +101,8 @@ def _known(site: ConfiguredSite, found: Iterable[HostSettings]) -> Sequence[Host
     own = site.settings.manager.host
     merged = []
     for host in found:
-        known = configured.get(host.name)
+        called = configured_as(site.settings.hosts, Host("", host.name, host.address))
+        known = configured[called[0]] if called else None
         groups = tuple(dict.fromkeys([*(known.groups if known else ()), *host.groups]))
         if own in (host.name, host.address):
             groups = tuple(dict.fromkeys(["manager", *groups]))

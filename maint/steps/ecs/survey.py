@@ -11,8 +11,9 @@ from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import PARCELS, Cluster, Host, Place, Service
 from maint.ports import ManagerSight, ShellSight, Sight
+from maint.ports.hosts import configured_as
 from maint.ports.manager_host import WHO, Itself
-from maint.steps.hosts.fan_out import ask_script, configured_as, map_hosts_now, require_ssh, script
+from maint.steps.hosts.fan_out import ask_script, map_hosts_now, require_ssh, script
 from maint.steps.manager.clusters import resolve, restless
 
 BIN = f"{PARCELS}/ECS/bin"

@@ -13,7 +13,6 @@ from maint.config.schema import HostSettings
 from maint.errors import CannotReach, MaintError, Refused, UnknownName, WorkFailed
 from maint.model.formatting import meant, show_count
 from maint.model.json import Json
-from maint.model.manager import Host
 from maint.ports import Ran, Shell, ShellSight, Sight
 from maint.steps.step import Arguments
 
@@ -63,13 +62,6 @@ def chosen_hosts(sight: Sight, args: HostsArguments) -> list[str]:
     if not args.hosts and not args.groups:
         return [host.name for host in sight.settings.hosts]
     return [host.name for host in choose(list(known.values()), args.hosts, args.groups)]
-
-
-def configured_as(configured: Sequence[HostSettings], host: Host) -> list[str]:
-    """Return which hosts of the config are one of the manager: by its full name or address, else by its short name."""
-    full, short = host.hostname.lower(), host.hostname.lower().partition(".")[0]
-    exact = [one.name for one in configured if {one.name.lower(), one.address.lower()} & {full, host.address} - {""}]
-    return exact or [one.name for one in configured if one.name.lower() == short]
 
 
 T = TypeVar("T")

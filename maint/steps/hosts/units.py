@@ -10,12 +10,12 @@ from maint.model.java_options import UNIT
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Result
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.ports.hosts import configured_as
 from maint.ports.manager_host import insist
 from maint.steps.hosts.fan_out import (
     OR_WITHOUT,
     HostsArguments,
     chosen_hosts,
-    configured_as,
     error_text,
     host_list,
     map_hosts,

@@ -14,9 +14,10 @@ from maint.model.manager import Cluster, Place
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
+from maint.ports.hosts import configured_as
 from maint.restore.select_snapshot import GUARDED, chosen
 from maint.steps import guards
-from maint.steps.hosts.fan_out import configured_as, error_text
+from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager.commands import Mover, missing, move, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.init_host import GROUP, SETUP, address_of

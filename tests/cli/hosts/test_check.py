@@ -26,6 +26,7 @@ from maint.steps.hosts.check import authorities
 from tests.steps.operator import Operator, environment, maint
 
 FIRST = "base-01.example.internal"
+SHORT = {"base-01", "base-02", "base-03", "ds-01", "ds-02"}
 
 
 def site_of(config: Path | str) -> SiteSettings:
@@ -379,6 +380,27 @@ def test_a_chosen_host_does_not_fail_for_the_silence_of_another_ones_agent(opera
     finally:
         unit.start()
     assert codes == [1, 1, 0]
+
+
+def test_hosts_that_the_config_calls_by_their_short_names_are_known_to_the_manager(
+    operator: Operator, tmp_path: Path
+) -> None:
+    short = tmp_path / "config.yaml"
+    short.write_text(re.sub(r'(- name: "\w+-\d\d)\.example\.internal"', r'\1"', Path(operator.config).read_text()))
+    other = operator.lab.machines["base-03.example.internal"].units["cloudera-scm-agent"]
+    assert isinstance(other, PlainUnit)
+    check = ("host", "check", "--check", "cm.agent.heartbeat", "-o", "json")
+    for where in ("config", "manager"):
+        said = operator(*check, "--hosts-from", where, MAINT_CONFIG=str(short))
+        assert (said.code, {one["name"] for one in said.json["hosts"] if one["reached"]}) == (0, SHORT), said.out
+    other.stop()
+    other.stopped_at -= timedelta(seconds=300)
+    try:
+        one, another = (operator(*check, "--host", name, MAINT_CONFIG=str(short)) for name in ("base-01", "base-03"))
+    finally:
+        other.start()
+    assert (one.code, another.code) == (0, 1)
+    assert [(f["state"], f["hosts"]) for f in another.json["findings"]] == [("fail", ["base-03"])]
 
 
 def test_what_a_host_could_not_tell_is_shown_and_is_neither_well_nor_wrong(sick: Operator) -> None:
