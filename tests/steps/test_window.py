@@ -11,6 +11,7 @@ import subprocess
 import termios
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -564,13 +565,17 @@ def test_a_second_server_that_the_config_does_not_name_is_told_before_anything_i
         operator.lab.stop()
 
 
-def test_every_server_that_the_config_names_is_edited_and_put_back(backed_up, tmp_path):
+@pytest.mark.parametrize("short", [False, True])
+def test_every_server_that_the_config_names_is_edited_and_put_back(backed_up, tmp_path, short):
     operator, second = several(backed_up, tmp_path / "lab", named=True)
+    called = second.partition(".")[0] if short else second
+    config = Path(operator.config)
+    config.write_text(config.read_text().replace(f'name: "{second}"', f'name: "{called}"'))
     try:
         contents = [operator.options.read_bytes(), operator.options_on(second).read_bytes()]
         said = export(operator, "-v")
-        assert f"{java_options.PROPERTY}=false to {java_options.PATH} on {second}" in said.err, said.err
-        assert f"restarting cloudera-scm-server on {second}" in said.err
+        assert f"{java_options.PROPERTY}=false to {java_options.PATH} on {called}" in said.err, said.err
+        assert f"restarting cloudera-scm-server on {called}" in said.err
         assert [operator.options.read_bytes(), operator.options_on(second).read_bytes()] == contents
     finally:
         operator.lab.stop()

@@ -22,9 +22,10 @@ from maint.model import java_options
 from maint.model.formatting import show_duration, tell_times
 from maint.model.java_options import UNIT
 from maint.model.json import Json
-from maint.model.manager import CLOSE_COMMAND, Door, Instance
+from maint.model.manager import CLOSE_COMMAND, Door, Host
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
+from maint.ports.hosts import configured_as
 from maint.ports.manager_host import insist
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.retry import looks
@@ -342,7 +343,7 @@ def server_hosts(settings: SiteSettings, manager: ManagerSight) -> list[HostSett
     instances = manager.instances()
     if len(instances) <= 1:
         return list(configured)
-    strangers = [instance for instance in instances if not any(_same(host, instance) for host in configured)]
+    strangers = [one for one in instances if not configured_as(configured, Host("", one.name, one.address))]
     if strangers:
         raise Refused(
             f"this manager has {len(instances)} servers, and the config does not name all of them",
@@ -350,10 +351,6 @@ def server_hosts(settings: SiteSettings, manager: ManagerSight) -> list[HostSett
             hint="add each to `hosts:` with `groups: [manager]`; redaction is switched on each server by itself",
         )
     return list(configured)
-
-
-def _same(host: HostSettings, instance: Instance) -> bool:
-    return bool({host.name, host.address} & {instance.name, instance.address} - {""})
 
 
 def options_digest(content: bytes | None) -> str:
