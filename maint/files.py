@@ -262,15 +262,16 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a folder of this machine while the block runs; a missing one is not held.
 
     Raises:
-        NotWritten: somebody else has held it for a minute.
+        NotWritten: somebody else has held it for a minute, or its file system has no locks.
     """
     if not folder.exists():
         yield
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not any(_taken(handle) for _ in looks(time, _HELD, delays(0.01, 1.0))):
-            raise NotWritten(folder, TimeoutError(errno.ETIMEDOUT, f"another process has held {folder} for a minute"))
+        with _naming(folder):
+            if not any(_taken(handle) for _ in looks(time, _HELD, delays(0.01, 1.0))):
+                raise TimeoutError(errno.ETIMEDOUT, f"another process has held {folder} for a minute")
         yield
     finally:
         os.close(handle)

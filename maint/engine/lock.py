@@ -88,7 +88,9 @@ def _lock(folder: Path, what: str, doing: str, clock: Clock) -> Iterator[None]:
     with _opening(folder):
         handle = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _taken(handle):
+        with _locking(folder):
+            taken = _taken(handle)
+        if not taken:
             raise _locked(folder, what)
         _name(handle, Holder(user(), socket.gethostname(), os.getpid(), f"{clock.now():%Y-%m-%dT%H:%M:%SZ}", doing))
         yield
@@ -131,19 +133,19 @@ def run_at_work(state: Path) -> str:
 
 
 def is_held(state: Path) -> bool:
-    """Return whether a process holds the lock now, by the kernel; WorkFailed where it cannot be opened."""
+    """Return whether a process holds the lock now, by the kernel; WorkFailed where it cannot be opened, or asked."""
     with _opening(state):
         try:
             handle = os.open(state / _NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
         except FileNotFoundError:
             return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with _locking(state), suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
     finally:
         os.close(handle)
-    return False
+    return True
 
 
 def holder(state: Path) -> Holder | None:
@@ -154,6 +156,12 @@ def holder(state: Path) -> Holder | None:
 def _opening(state: Path) -> AbstractContextManager[None]:
     hint = "run maint as the user who owns the state folder"
     return explaining(f"the lock {state / _NAME} cannot be opened", hint, WorkFailed)
+
+
+def _locking(state: Path) -> AbstractContextManager[None]:
+    # Without locks nobody is held off: NFS whose lock service is down, Lustre that is mounted without `flock`.
+    hint = "have its file system mounted with locks, or let `state` in the config lie on a local disk"
+    return explaining(f"the lock {state / _NAME} cannot be taken", hint, WorkFailed)
 
 
 def _locked(folder: Path, what: str) -> Locked:

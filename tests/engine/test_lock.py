@@ -1,5 +1,7 @@
 """One lock per site, told by the kernel: two real processes, and one that is killed."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,7 +13,8 @@ import pytest
 from maint.adapters.clock import SystemClock
 from maint.config.schema import ManagerSettings, SiteSettings
 from maint.engine.lock import holder, is_held, manager_lock, site_lock, works_on
-from maint.errors import Locked, WorkFailed
+from maint.errors import Locked, NotWritten, WorkFailed
+from maint.files import locked
 from maint.model.formatting import tell_times
 
 HOLD = """
@@ -95,6 +98,21 @@ def test_a_lock_that_cannot_be_opened_is_not_called_free(tmp_path):
     (tmp_path / "lock").symlink_to("lock")
     with pytest.raises(WorkFailed, match="cannot be opened"):
         is_held(tmp_path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])  # NFS, Lustre and others say it so
+def test_a_file_system_without_locks_is_told_as_that_and_is_no_bug(tmp_path, monkeypatch, number):
+    def lockless(*_):
+        raise OSError(number, os.strerror(number))
+
+    assert take(tmp_path)
+    monkeypatch.setattr(fcntl, "flock", lockless)  # no such file system can be counted on to be at hand
+    for asked in take, is_held:
+        with pytest.raises(WorkFailed, match=f"lock cannot be taken: {os.strerror(number)}") as caught:
+            asked(tmp_path)
+        assert "local disk" in caught.value.hint
+    with pytest.raises(NotWritten, match=os.strerror(number)), locked(tmp_path):
+        pass
 
 
 def test_a_user_without_a_name_takes_the_lock(tmp_path, monkeypatch):

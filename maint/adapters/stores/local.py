@@ -255,7 +255,12 @@ def _stage(folder: int) -> tuple[str, int]:
     while True:
         name = f"{STAGING}{secrets.token_hex(8)}"
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # no later sweep would dare to remove what it cannot lock
+            _forget(folder, name)
+            os.close(handle)
+            raise
         # A sweep may have come between making and locking.
         if os.fstat(handle).st_nlink:
             return name, handle

@@ -186,6 +186,19 @@ def test_a_mount_whose_server_is_away_is_told_with_what_to_do(
     assert f"findmnt -T {tmp_path / 'store'}" in str(failed.value.way_on)
 
 
+def test_a_file_system_without_locks_takes_nothing_and_nothing_is_left_of_what_was_tried(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lockless(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with monkeypatch.context() as patched, pytest.raises(StoreFailed, match="cannot write prod/a") as failed:
+        patched.setattr(fcntl, "flock", lockless)  # no such file system can be counted on to be at hand
+        put(store, "prod/a")
+    assert failed.value.detail == ("No locks available",)
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
+
+
 def test_a_folder_of_somebody_else_in_a_store_is_named(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as place:
         for folder in (Path(place), Path(place) / "prod", closed := Path(place) / "prod/20261121T021500.123Z-4f3a"):
