@@ -136,7 +136,9 @@ class NotKept(WorkFailed, KeyError):
         return self.message  # and not as a KeyError spells it
 
 
+IMMUTABLE = "whether `lsattr` shows it immutable, and whether its file system has owners and modes (vfat has none)"
 _MENDS = {
+    errno.EPERM: f"see who owns it (root alone gives files away), {IMMUTABLE}",
     errno.EROFS: "mount it for writing, then again",
     errno.ENOSPC: "make room there, or inodes where `df -i` shows none, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",

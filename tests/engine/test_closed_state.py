@@ -1,6 +1,7 @@
 """A state folder, or one in it, that is closed to the account: told as that, and nothing that it holds is denied."""
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from maint import files
+from maint.adapters.stores.local import LocalStore
 from maint.cli.completion.names import remember
 from maint.engine import last_command
 from maint.engine.journal import journals
@@ -52,6 +55,26 @@ def test_a_run_that_cannot_write_where_runs_are_says_whose_account_can() -> None
     with closed("runs", 0o555) as bench, refused as failure:
         bench.run(ONE)
     assert "the account that owns the state folder" in str(failure.value.hint)
+
+
+def test_an_immutable_folder_is_told_with_what_shows_that_and_not_with_another_account(tmp_path: Path) -> None:
+    bench = Bench(site_in(tmp_path))
+    bench.run(ONE)
+    folders = [bench.site.state / "runs", tmp_path / "store", tmp_path / "plain"]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    if subprocess.run(["chattr", "+i", *folders], check=False).returncode:
+        pytest.skip("this account, or this file system, makes nothing immutable")
+    try:
+        with pytest.raises(WorkFailed, match=r"runs/.* cannot be written: Operation not permitted") as of_journal:
+            bench.run(ONE)
+        with pytest.raises(WorkFailed) as of_store, LocalStore(folders[1]).create("a") as file:
+            file.write(b"x")
+        with pytest.raises(WorkFailed, match="Operation not permitted") as of_file:
+            files.replace(folders[2] / "a", b"x")
+    finally:
+        subprocess.run(["chattr", "-i", *folders], check=True)
+    assert all("`lsattr` shows it immutable" in str(one.value.hint) for one in (of_journal, of_store, of_file))
 
 
 def test_an_included_playbook_in_a_closed_folder_is_a_mistake_with_its_place_and_no_bug() -> None:

@@ -24,7 +24,7 @@ from maint.adapters.stores.stored_files import (
     split_name,
     split_prefix,
 )
-from maint.errors import StoreFailed
+from maint.errors import IMMUTABLE, StoreFailed
 from maint.files import make_folder, write_all
 from maint.publishing import NoHardLinks, publish, sync_entries
 
@@ -36,7 +36,7 @@ _HINTS = {
     errno.EDQUOT: "raise the quota or make room, then run it again",
     errno.EROFS: "mount it for writing",
     errno.EACCES: "look at who owns the folder, and who runs maint",
-    errno.EPERM: "look at who owns the folder, and who runs maint",
+    errno.EPERM: f"look at who owns the folder, and who runs maint, {IMMUTABLE}",
     errno.EIO: "look at the disk (dmesg, smartctl) before trusting anything on it",
     errno.ENAMETOOLONG: "that file system takes no names of such a length: put the store on another one",
     errno.ENOENT: "stores and shared_state are folders that can be made: look at the path, and at what is mounted",
