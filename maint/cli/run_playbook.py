@@ -318,7 +318,11 @@ def _nothing(
     site: ConfiguredSite, screen: Screen, past: journal.RunState | None, said: Mapping[str, Mapping[str, str]]
 ) -> int:
     """Say that there is nothing to take up: success where the run, or the site's last one, has done its work."""
-    words = f"run {past.id} is {past.state}" if past else "no run of this site stopped before its end"
+    killed = [] if past else past_runs.killed_commands(site.state)
+    for one in killed:
+        screen.warn(f"{one.id} ({one.plan.source}) was killed: {command_to_resume(one.id, one.needs)} takes it up")
+    other = "other " if killed else ""
+    words = f"run {past.id} is {past.state}" if past else f"no {other}run of this site stopped before its end"
     if said:
         raise Refused(
             f"{words}: nothing to take up",

@@ -34,18 +34,21 @@ def unfinished(state: Path) -> list[RunState]:
 
     Left out are those whose work a later run has done, and one-off commands: they are typed again, not taken up.
     """
-    found: list[RunState] = []
+    return [past for past in _stopped(state) if not past.plan.one_off]
+
+
+def killed_commands(state: Path) -> list[RunState]:
+    """Return the one-off commands that were killed, newest first: they are taken up by their id alone."""
+    return [past for past in _stopped(state) if past.plan.one_off and past.state == "unfinished"]
+
+
+def _stopped(state: Path) -> Iterator[RunState]:
     ended: list[RunState] = []
     for past in reversed(history(state)):
         if past.over:
             ended.append(past)
-        elif past.resumable and _takes_up(past) and not any(_stands_for(later, past) for later in ended):
-            found.append(past)
-    return found
-
-
-def _takes_up(past: RunState) -> bool:
-    return past.plan.locks and not past.plan.one_off
+        elif past.resumable and past.plan.locks and not any(_stands_for(later, past) for later in ended):
+            yield past
 
 
 def _stands_for(later: RunState, past: RunState) -> bool:

@@ -371,7 +371,8 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
             words = f"{past.id} ({past.plan.source}) {'has' if past.state == 'failed' else 'is'} {past.state}"
             yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
     if not stopped and not rotten:
-        yield Line("runs", OK, "none is unfinished")
+        killed = [f"{one.id} ({one.plan.source})" for one in past_runs.killed_commands(site.state) if one.id != at_work]
+        yield Line("runs", OK, "none is unfinished" + (f" but for {', '.join(killed)}" if killed else ""))
 
 
 def _notices(site: ConfiguredSite) -> Iterator[Line]:

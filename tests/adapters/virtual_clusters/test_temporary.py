@@ -1,6 +1,7 @@
 """Smoke test and one-off runs: what they make, what they find out, and that nothing is left behind."""
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -184,6 +185,20 @@ def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
     if how is signal.SIGTERM:
         vc.api.switches.states = ("running", "succeeded")
         assert (taken_up(vc).code, left(vc), len(vc.api.runs)) == (0, [], 2)
+
+
+def test_a_submission_that_was_killed_is_named_where_no_run_is_taken_up_by_itself(vc):
+    vc.api.switches.states = ("running",)
+    app = written(vc.folder, "app.py", b'print("hello")\n')
+    killed_when(vc, lambda: bool(vc.api.polls), "vc", "spark", "submit", app, "--yes")
+    assert vc("resource", "create", "--name", "later", "--yes").code == 0  # else the last run is told anyway
+    said = vc.maint("playbook", "resume")
+    (told,) = re.findall("was killed: `maint (.+?)`", said.err)
+    assert (said.code, "no other run of this site" in said.err) == (0, True), said.err
+    vc.api.switches.states = ("running", "succeeded")
+    again = vc.maint(*told.split())
+    assert (again.code, again.out) == (0, "hello\n"), again.err
+    assert "was killed" not in vc.maint("playbook", "resume").err
 
 
 def test_what_a_killed_submission_left_is_deleted_by_hand_as_the_plan_says(vc):
