@@ -38,7 +38,7 @@ try:
     from botocore.parsers import ResponseParserError
     from botocore.session import Session
 
-    from maint.adapters.stores.s3_wire import CONDITION, PIECE, UP, S3Service, Wire, hint_for
+    from maint.adapters.stores.s3_wire import CONDITION, PIECE, S3Service, Wire, hint_for
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 
@@ -295,13 +295,13 @@ class S3Store:
             raise StoreFailed(f"{what} in {self.location}", detail=[words], hint=hint) from None
         except _UNUSABLE as error:
             unusable = f"{what} in {self.location}: its answer is not what S3 answers"
-            raise StoreFailed(unusable, detail=[scrub(str(error))[:200]], hint=UP) from None
+            raise StoreFailed(unusable, detail=[scrub(str(error))[:200]], hint=self._service.up) from None
         except CannotReach as error:
             said = [error.message, *error.detail]
             raise StoreFailed(f"{what} in {self.location}", detail=said, hint=error.hint) from None
         except (BotoCoreError, OSError) as error:
             _insist(error)
-            raise StoreFailed(f"{what} in {self.location}", detail=[str(error)], hint=UP) from None
+            raise StoreFailed(f"{what} in {self.location}", detail=[str(error)], hint=self._service.up) from None
 
 
 class _Upload:

@@ -21,7 +21,6 @@ from maint.model.secret import Secret, scrub
 from maint.retry import delays
 
 PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
-UP = "is the service up, and its endpoint right?"
 _AT_ONCE = 10  # connections that are kept
 _LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)  # `whole` for each piece
 _READS = ("GET", "HEAD")
@@ -37,6 +36,15 @@ class S3Service(msgspec.Struct, frozen=True):
     where: Callable[..., str]  # in the config that is said, or one key of it: see `S3Settings.where`
     access_key: Secret
     secret_key: Secret
+
+    @property
+    def up(self) -> str:
+        """Return what to look at where no service answers, or none of S3."""
+        if self.said.endpoint:
+            return f"is the service up, and {self.where()}.endpoint right?"
+        return (
+            f"{self.where()}.endpoint is left out, which means Amazon's: can this machine reach that, or is it another?"
+        )
 
     def retention(self) -> dict[str, object]:
         """Return what asks for object lock when an object is written now."""
@@ -55,7 +63,7 @@ class Wire:
             ca_hint=f"{service.where('ca')} must name a PEM file",
             authority_hint=f"give {service.where()}.ca the authority's certificate",
             name_setting=f"{service.where()}.endpoint",
-            unreachable=lambda _: UP,
+            unreachable=lambda _: service.up,
             proxy=service.said.proxy or _proxy_for(address),
             usual_proxy=True,
             keep_open=_AT_ONCE,

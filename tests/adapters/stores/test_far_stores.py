@@ -301,6 +301,18 @@ def test_a_service_that_is_down_is_a_failure_with_words() -> None:
     with pytest.raises(WorkFailed, match="cannot list") as failure:
         list(store.names())
     assert "some-secret" not in repr(failure.value) + str(failure.value.detail)
+    assert failure.value.hint == "is the service up, and backup.s3.endpoint right?"
+
+
+def test_where_no_endpoint_is_said_and_amazon_is_not_reached_the_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    s3 = S3Settings.model_construct(access_key="some-id", secret_key="some-secret", region="nowhere-1")
+    store = open_store("s3://backups/x", Access(BackupSettings.model_construct(s3=s3), None, Values()))
+    with pytest.raises(StoreFailed, match="cannot list") as failure:
+        list(store.names())
+    assert str(failure.value.hint).startswith("backup.s3.endpoint is left out"), failure.value
 
 
 def test_a_failure_of_a_service_is_its_own_whatever_was_handled_before() -> None:
