@@ -256,7 +256,7 @@ class S3Store:
             return
         for _ in range(2):
             try:
-                self._client.put_object(Bucket=self._bucket, Key=self._once, Body=b"", IfNoneMatch="*")
+                _put_empty(self._client, self._bucket, self._once)
                 self._made_once = True
             except ClientError as error:
                 if _code_of(error) not in _TAKEN:
@@ -387,8 +387,7 @@ class _Upload:
             Key=self._key,
             Body=content,
             IfNoneMatch="*",
-            ChecksumAlgorithm="SHA256",  # which object lock insists on being told
-            ChecksumSHA256=_checksum(content),
+            **_summed(content),
             Metadata={_WRITER: self._name},
             **self._retention,
         )
@@ -396,7 +395,7 @@ class _Upload:
     def send(self, content: bytes) -> None:
         """Send a piece; the first one begins the upload."""
         if self._id is None:
-            self._client.put_object(Bucket=self._bucket, Key=self._mark, Body=b"", IfNoneMatch="*")
+            _put_empty(self._client, self._bucket, self._mark)
             begun = self._client.create_multipart_upload(
                 Bucket=self._bucket,
                 Key=self._key,
@@ -453,6 +452,15 @@ def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:
             return None
         raise
     return found
+
+
+def _put_empty(client: Any, bucket: str, key: str) -> None:
+    client.put_object(Bucket=bucket, Key=key, Body=b"", IfNoneMatch="*", **_summed(b""))
+
+
+def _summed(content: bytes | BinaryIO) -> dict[str, str]:
+    # Object lock insists on being told, also where the bucket has it by itself: of every object then.
+    return {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": _checksum(content)}
 
 
 def _abort_upload(client: Any, bucket: str, key: str, upload: str) -> None:

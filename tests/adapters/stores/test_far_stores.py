@@ -26,6 +26,7 @@ from werkzeug import Request, Response
 from maint.adapters.clock import SystemClock
 from maint.adapters.ssh import sftp
 from maint.adapters.stores import Access, open_store
+from maint.adapters.stores.s3_wire import PIECE
 from maint.adapters.stores.stored_files import is_left_over, staging_name, trial_name
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Bucket, S3Settings, SftpSettings
@@ -543,6 +544,23 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
     versions = [one for one in client.list_object_versions(Bucket=bucket)["Versions"] if one["Key"] == "site/a/part"]
     with pytest.raises(ClientError, match=r"AccessDenied|object protected"):
         client.delete_object(Bucket=bucket, Key="site/a/part", VersionId=versions[0]["VersionId"])
+
+
+def test_a_bucket_that_locks_all_by_itself_takes_small_files_and_large_ones(object_store: str) -> None:
+    keys = {"aws_access_key_id": "some-id", "aws_secret_access_key": "some-secret", "region_name": "us-east-1"}
+    client = Session().create_client("s3", endpoint_url=object_store, **keys)
+    bucket = f"locks-{os.urandom(4).hex()}"
+    client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+    rule = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}}
+    client.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration=rule)
+    store = opened_from((f"s3://{bucket}/x", object_store))
+    put(store, "site/under-way/run")
+    large = os.urandom(PIECE + 1)
+    with store.create("site/a/large") as file:
+        file.write(large)
+    assert store.size("site/a/large") == len(large)
+    store.remove("site/under-way/run")
+    assert list(store.names()) == ["site/a/large"]
 
 
 def test_a_lock_on_a_bucket_made_without_is_told_with_what_to_do_about_it(object_store: str) -> None:
