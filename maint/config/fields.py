@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from maint.config.secrets import check_reference
-from maint.model.formatting import LONGEST, parse_duration
+from maint.model.formatting import duration_of
 from maint.model.virtual_cluster import is_cluster_name
 
 PathOf: TypeAlias = Callable[[str], Path]
@@ -206,16 +206,6 @@ def _address(value: Any, known: ValidatorFunctionWrapHandler, info: ValidationIn
     return found
 
 
-def seconds(value: object) -> float:
-    """Return a duration in seconds; ValueError says what one looks like."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
-    found = parse_duration(value) if isinstance(value, str) else float(value)
-    if not 0 <= found <= LONGEST:
-        raise ValueError("must be a duration of zero or more, and at most 36500d")
-    return found
-
-
 def _wait(found: float) -> float:
     if found > _LONGEST_WAIT:
         raise ValueError("must be at most 366d")
@@ -273,7 +263,7 @@ Principal = Annotated[str, AfterValidator(_principal), AfterValidator(_placed_pr
 Text = Annotated[str, Field(min_length=1)]
 Duration = Annotated[
     float,
-    BeforeValidator(seconds),
+    BeforeValidator(duration_of),
     WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
 ]
 """Seconds, written as `90s` or as a plain number."""

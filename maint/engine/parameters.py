@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from maint.errors import Invalid, Position
-from maint.model.formatting import parse_duration
+from maint.model.formatting import duration_of
 from maint.model.json import Json
 from maint.model.plan import ParameterType
 from maint.steps.step import in_a_template
@@ -23,7 +23,7 @@ def convert(kind: ParameterType, value: object, at: Position | None = None) -> J
         ParameterType.STRING: _string,
         ParameterType.INTEGER: _integer,
         ParameterType.BOOLEAN: _boolean,
-        ParameterType.DURATION: _duration,
+        ParameterType.DURATION: duration_of,
         ParameterType.LIST: _list,
     }
     if value is None:
@@ -109,12 +109,6 @@ def _boolean(value: object) -> Json:
     if str(value).lower() not in words:
         raise ValueError("write true or false")
     return words[str(value).lower()]
-
-
-def _duration(value: object) -> Json:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return parse_duration(str(value))
 
 
 def _list(value: object) -> Json:

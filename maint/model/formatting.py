@@ -25,6 +25,16 @@ def parse_duration(text: str) -> float:
     return found
 
 
+def duration_of(value: object) -> float:
+    """Return the seconds of a duration as it stands in a file, text or number; ValueError says what one looks like."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
+    found = parse_duration(value) if isinstance(value, str) else value
+    if not 0 <= found <= LONGEST:  # before it is made a float, which cannot hold every number
+        raise ValueError("must be a duration of zero or more, and at most 36500d")
+    return float(found)
+
+
 def show_duration(seconds: float) -> str:
     """Return a duration in at most two units, such as `1h 30m`."""
     whole = round(seconds)

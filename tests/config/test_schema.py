@@ -205,6 +205,7 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
         ("connect_timeout: 10s", "connect_timeout: ^soon", "is not a duration"),
         ("connect_timeout: 10s", "connect_timeout: ^99999999999d", "at most 36500d"),
         ("connect_timeout: 10s", "connect_timeout: ^1.0e+300", "at most 36500d"),
+        ("connect_timeout: 10s", f"connect_timeout: ^1{'0' * 400}", "at most 36500d"),
         ("at_once: 64", "at_once: ^0", "must be 1 or more"),
         ("hosts: [ecs-1], reason", "hosts: [^ecs-2], reason", "there is no host 'ecs-2'"),
         ("until: 2027-06-30", "until: ^soon", "must be a date"),

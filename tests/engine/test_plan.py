@@ -53,6 +53,8 @@ def test_a_parameter_is_read_in_its_type(kind, value, result):
         ("boolean", 1),
         ("duration", "soon"),
         ("duration", True),
+        ("duration", -5),
+        ("duration", 10**400),
         ("list", 7),
     ],
 )
