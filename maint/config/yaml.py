@@ -70,13 +70,16 @@ class Document:
         return path in self._places
 
     def with_value(self, path: KeyPath, value: Json, place: Position) -> "Document":
-        """Return a copy with a value put at a path of keys; `place` tells where that came from."""
+        """Return a copy with a value put at a path of keys; `place` tells where that came from.
+
+        A plain true or false on the way, as `ssh.sudo` may be, gives way to a mapping.
+        """
         data = copy.deepcopy(self.data)
         inner = data
         for step in path[:-1]:
             if not isinstance(inner, dict):
                 return self  # what stands here is wrong already, and will be named as such
-            if inner.get(str(step)) is None:
+            if isinstance(inner.get(str(step)), bool | None):
                 inner[str(step)] = {}
             inner = inner[str(step)]
         if not isinstance(inner, dict):

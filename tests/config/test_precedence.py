@@ -216,6 +216,15 @@ def test_every_value_knows_where_it_came_from(tmp_path: Path) -> None:
     assert origins["sites.prod.manager.tls_port"] == (7183, "default")
 
 
+@pytest.mark.parametrize("said", ["", "    ssh: {sudo: true}\n", '    ssh: {sudo: {password: "env:OTHER"}}\n'])
+def test_the_variable_for_the_password_of_sudo_counts_however_the_file_says_sudo(tmp_path: Path, said: str) -> None:
+    config = write(tmp_path / "c.yaml", ONE + said)
+    found = load_settings(ConfigFlags(config=str(config)), {"MAINT_SSH_SUDO_PASSWORD": "env:TYPED"})
+    ssh = found.site().ssh
+    assert ssh and ssh.sudo_password == "env:TYPED"
+    assert "MAINT_SSH_SUDO_PASSWORD" in {item.origin for item in found.origins()}
+
+
 def test_variables_that_hold_secrets_are_known(tmp_path: Path) -> None:
     found = load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", ONE))), {})
     assert found.secret_variables() == {"MANAGER_PASSWORD"}
