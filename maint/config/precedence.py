@@ -211,9 +211,10 @@ class Settings:
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
         found = [Origin("state", str(self.state), origin)]
-        sites = loaded.config.model_dump(mode="json")["sites"]
-        sites = {name: one for name, one in sites.items() if self.chosen in (None, name)}
-        for path, value in _leaves(sites, ("sites",)) if sites else ():
+        config = loaded.config.model_dump(mode="json", exclude={"state"} if loaded.config.sites else {"state", "sites"})
+        for path, value in _leaves(config, ()):
+            if self.chosen and path[0] == "sites" and path[1] != self.chosen:
+                continue
             shown = loaded.document.at(path) if path in loaded.document else value
             found.append(Origin(dotted(path), shown, self._origin(path)))
         return found

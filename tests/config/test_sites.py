@@ -118,7 +118,7 @@ def test_a_program_inherits_no_variable_that_a_broken_site_names(tmp_path: Path)
     config.write_text("state: /srv/maint\n")
     found = settings(config)
     assert found.broken and found.secret_variables() == {"MINE"}
-    assert [one.key for one in found.origins()] == ["state"]
+    assert [one.key for one in found.origins()] == ["state", "report"]
 
 
 def test_only_yaml_files_are_read(tmp_path: Path) -> None:
