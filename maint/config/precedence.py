@@ -263,11 +263,16 @@ def _read(path: Path, flags: ConfigFlags, environ: Mapping[str, str]) -> _Loaded
 
 
 def _given(flags: ConfigFlags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:
-    """Return the keys that the environment and, stronger, flags replace."""
+    """Return the keys that the environment and, stronger, flags replace; Invalid: with what is no text."""
     given: dict[str, tuple[Json, str]] = {
         key: (_typed(key, environ[variable]), variable) for variable, key in OVERRIDES.items() if environ.get(variable)
     }
-    return {**given, **flags.values}
+    found = {**given, **flags.values}
+    for value, giver in found.values():
+        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            hint = "type it anew where the terminal is set to UTF-8; a file under another name can be linked"
+            raise Invalid("must be UTF-8 text", at=Position(giver, 0, 0), hint=hint)
+    return found
 
 
 def _typed(key: str, text: str) -> Json:

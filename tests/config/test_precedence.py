@@ -194,6 +194,14 @@ def test_a_number_in_a_variable_is_a_number_as_it_is_in_the_file(tmp_path: Path,
         load_settings(ConfigFlags(config=config), {"MAINT_MANAGER_PLAIN_PORT": given})
 
 
+@pytest.mark.parametrize("key", ["MAINT_MANAGER_CA", "MAINT_MANAGER_HOST", "--store"])
+def test_what_is_no_text_is_named_by_the_variable_or_flag_that_gives_it(tmp_path: Path, key: str) -> None:
+    config = str(write(tmp_path / "c.yaml", ONE))
+    values = {"backup.store": ("/srv/\udcff", key)} if key == "--store" else {}
+    with pytest.raises(Invalid, match=f"^{key}: must be UTF-8 text"):
+        load_settings(ConfigFlags(config=config, values=values), {} if values else {key: "/srv/\udcff"})
+
+
 def test_every_variable_replaces_a_key_that_exists() -> None:
     known = {key.name for key in reference()}
     assert {f"sites.NAME.{key}" for key in OVERRIDES.values()} <= known
