@@ -223,7 +223,8 @@ def test_every_value_knows_where_it_came_from(tmp_path: Path) -> None:
     assert origins["sites.prod.manager.password"] == ("env:MANAGER_PASSWORD", f"{config}:5:17")
     assert origins["sites.prod.manager.tls_port"] == (7183, "default")
     write(config, "report: {folder: /srv/pages}\n" + ONE)
-    of_pages = [one for one in load_settings(ConfigFlags(config=str(config)), {}).origins() if one.key != "state"][0]
+    shown = load_settings(ConfigFlags(config=str(config)), {}).origins()
+    of_pages = next(item for item in shown if item.key != "state")
     assert (of_pages.key, of_pages.value, of_pages.origin) == ("report.folder", "/srv/pages", f"{config}:1:18")
 
 
