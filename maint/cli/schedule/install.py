@@ -160,7 +160,7 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
         found = own_files(site.settings, user, place)
         found += _for_failures(site.settings, found, user, place)
         when = [line for path in found for line in _rhythms(installed.text_of(path))]
-        following = _next(site.settings.name, found, user=user) if place is None else None
+        following = _next(screen, site.settings.name, found, user=user) if place is None else None
         try:
             data, words = last_success(entries(site), site.clock.now())
         except (WorkFailed, Invalid) as failure:  # also of a site without backups
@@ -364,9 +364,13 @@ def _rhythms(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("OnCalendar=") or _CRON.match(line)]
 
 
-def _next(site: str, found: Sequence[Path], *, user: bool) -> str | None:
+def _next(screen: Screen, site: str, found: Sequence[Path], *, user: bool) -> str | None:
     timer = timers_of(site)[0]
     if not installed.MANAGED.is_dir() or not any(path.name == timer for path in found):
         return None
-    words = ("show", "-P", "NextElapseUSecRealtime", timer)
-    return installed.systemctl(*words, user=user).strip() or None
+    words = ("show", "--property=NextElapseUSecRealtime", "--value", timer)
+    try:
+        return installed.systemctl(*words, user=user).strip() or None
+    except WorkFailed as error:
+        screen.warn(f"when it runs next cannot be told: {error.in_a_line}")
+        return None

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import msgspec
@@ -146,6 +146,7 @@ STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 USUAL = "02:15"
 _AT = re.compile(r"(?a)(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
 _MOST_JITTER = 900.0
+_HANDS_OVER = 247  # the first version of systemd with credentials; Red Hat Enterprise Linux 8 has 239
 _CRON_LONGEST = 998  # bytes of a command; cron passes over the whole file where one is longer (crontab(5))
 
 
@@ -331,9 +332,11 @@ def _call(values: Mapping[str, object]) -> Sequence[str]:
 
 def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) -> dict[str, object]:
     state = site.state.parent
-    credentials = dict(_credentials(settings, site)) if request.form == "systemd" else {}
+    credentials = dict(_credentials(settings, site)) if request.form == "systemd" and _hands_over() else {}
     read, made = (request.own.reads, request.own.writes) if request.own else ((), ())
-    needed = [*_read(settings, site), *read, *made]
+    handed = [path for _, path in credentials.values()]
+    secrets = [path for _, path in _secret_files(settings, site) if path not in handed]
+    needed = [*_read(settings, site), *secrets, *read, *made]
     environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
     return {
         "mark": f"{MARK} {site.name}",
@@ -354,7 +357,7 @@ def _looking(settings: Settings, site: SiteSettings) -> dict[str, object]:
     return {
         "credentials": [],
         "environment": [_word(f"MAINT_STATE={site.state.parent}")],
-        "in_tmp": _in_tmp(_read(settings, site)),
+        "in_tmp": _in_tmp([*_read(settings, site), *(path for _, path in _secret_files(settings, site))]),
         "writable": [_word(f"-{path}") for path in writable(site)],
     }
 
@@ -437,11 +440,25 @@ def _refuse_impossible(settings: Settings, site: SiteSettings, request: Schedule
 def _credentials(settings: Settings, site: SiteSettings) -> Iterator[tuple[str, tuple[str, Path]]]:
     """Yield, for each secret in a file, the variable that replaces its reference, its credential, and the file."""
     variables = {key: variable for variable, key in OVERRIDES.items()}
+    for key, path in _secret_files(settings, site):
+        if key in variables:
+            yield variables[key], (key.replace(".", "-").replace("_", "-"), path)
+
+
+def _secret_files(settings: Settings, site: SiteSettings) -> Iterator[tuple[str, Path]]:
+    """Yield each secret in a file that a scheduled run may need: its key in the config, and the file."""
     for key, reference in references(site).items():
         kind, _, rest = reference.partition(":")
-        if kind == "file" and key in variables:
-            path = settings.folder / expanded(rest, os.environ)
-            yield variables[key], (key.replace(".", "-").replace("_", "-"), path)
+        if kind == "file":
+            yield key, settings.folder / expanded(rest, os.environ)
+
+
+def _hands_over() -> bool:
+    """Whether systemd here is new enough to hand over credentials; where there is none, that elsewhere is."""
+    with suppress(WorkFailed):
+        found = re.match(r"systemd (\d+)", systemctl("--version", user=False))
+        return found is None or int(found[1]) >= _HANDS_OVER
+    return True
 
 
 def _words(words: Sequence[str]) -> str:

@@ -449,14 +449,17 @@ def manager(tmp_path, monkeypatch):
     program = tmp_path / "bin/systemctl"
     program.parent.mkdir()
     program.write_text(
-        f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ncat {tmp_path}/broken >&2 2>/dev/null || exit 0\nexit 1\n'
+        f'#!/bin/sh\n[ "$1" != --version ] || exec cat {tmp_path}/version\n'
+        f'case " $* " in *" -P "*) echo "invalid option -- P" >&2; exit 1; esac\n'  # up to systemd 245
+        f'echo "$*" >> {tmp_path}/told\ncat {tmp_path}/broken >&2 2>/dev/null || exit 0\nexit 1\n'
     )
+    (tmp_path / "version").write_text("systemd 252 (252.39-1)\n+PAM +AUDIT\n")
     program.chmod(0o755)
     monkeypatch.setattr("maint.cli.schedule.units.MANAGED", tmp_path)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
 
     def call(verb, path):
-        words = ("schedule", verb, "--config", str(path), "--user", "--yes")
+        words = ("schedule", verb, "--config", str(path), "--user", *(["--yes"] if verb != "show" else []))
         said = maint(*words, **env)
         file = tmp_path / "told"
         told = file.read_text().splitlines() if file.exists() else []
@@ -476,6 +479,43 @@ def test_the_timer_is_started_once_the_files_stand_and_stopped_before_they_go(co
     said, told = manager("remove", path)
     assert told == [f"--user stop {timer}", f"--user disable {timer}", "--user daemon-reload"]
     assert list((tmp_path / "xdg/systemd/user").iterdir()) == []
+
+
+def test_a_service_manager_without_credentials_gets_units_that_need_none(config, manager, tmp_path):
+    (tmp_path / "version").write_text("systemd 239 (239-82.el8)\n")
+    said, _ = manager("install", config(store=str(tmp_path / "store")))
+    assert said.code == 0, said.err
+    service = settings(tmp_path / "xdg/systemd/user/maint-backup-prod.service")
+    assert "LoadCredential" not in service
+    assert [one.partition("=")[0] for one in service["Environment"]] == ["MAINT_STATE"], (
+        "secrets are read in their files"
+    )
+
+
+def test_what_is_installed_is_shown_although_the_service_manager_does_not_tell_when_it_runs(config, manager, tmp_path):
+    path = config(store=str(tmp_path / "store"))
+    manager("install", path)
+    said, told = manager("show", path)
+    assert (said.code, said.err) == (0, "")
+    assert told == ["--user show --property=NextElapseUSecRealtime --value maint-backup-prod.timer"]
+    (tmp_path / "broken").write_text("Failed to connect to bus: No medium found\n")
+    said, _ = manager("show", path)
+    assert (said.code, "OnCalendar=" in said.out, "No medium found" in said.err) == (0, True, True)
+
+
+def test_whether_a_private_tmp_would_hide_a_secret_is_asked_of_each_that_is_read_in_its_file(config, monkeypatch):
+    path, asked = config(), list[list[Path]]()
+    path.write_text(path.read_text().replace("    shared_state: ", """\
+    virtual_clusters:
+      - {name: default-vc, base_url: "https://a.example/dex/api/v1", auth_url: "https://a.example",
+         username: etl, password: "file:/tmp/etl"}
+    shared_state: """))  # fmt: skip
+    monkeypatch.setattr("maint.cli.schedule.units._in_tmp", lambda needed: asked.append([*needed]))
+    maint("generate", "systemd", "--config", str(path))
+    backup, failure = asked
+    handed = path.parent / "password"
+    assert [one in backup for one in (Path("/tmp/etl"), handed)] == [True, False]
+    assert [one in failure for one in (Path("/tmp/etl"), handed)] == [True, True]
 
 
 def test_what_the_service_manager_refuses_is_told(config, manager, tmp_path):
