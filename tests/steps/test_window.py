@@ -12,17 +12,21 @@ import termios
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.cli import run_playbook
-from maint.errors import WorkFailed
+from maint.config.schema import HostSettings
+from maint.errors import Refused, WorkFailed
 from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.model import java_options
+from maint.model.manager import Instance
 from maint.steps.manager import window
+from maint.steps.manager.server import server_hosts
 from maint.steps.snapshots import snapshot
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator
@@ -563,6 +567,14 @@ def test_a_second_server_that_the_config_does_not_name_is_told_before_anything_i
         assert operator.options.read_bytes() == before
     finally:
         operator.lab.stop()
+
+
+def test_a_short_name_stands_for_one_of_two_servers_that_have_it():
+    settings = SimpleNamespace(hosts_in=lambda _group: (HostSettings(name="cm"),))
+    instances = [Instance("cm.east.example", "192.0.2.1"), Instance("cm.west.example", "192.0.2.2")]
+    with pytest.raises(Refused) as refused:
+        server_hosts(settings, SimpleNamespace(instances=lambda: instances))
+    assert refused.value.detail == ("server cm.west.example at 192.0.2.2",)
 
 
 @pytest.mark.parametrize("short", [False, True])

@@ -22,7 +22,7 @@ from maint.model import java_options
 from maint.model.formatting import show_duration, tell_times
 from maint.model.java_options import UNIT
 from maint.model.json import Json
-from maint.model.manager import CLOSE_COMMAND, Door, Host
+from maint.model.manager import CLOSE_COMMAND, Door, Host, Instance
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
 from maint.ports.hosts import configured_as
@@ -343,7 +343,11 @@ def server_hosts(settings: SiteSettings, manager: ManagerSight) -> list[HostSett
     instances = manager.instances()
     if len(instances) <= 1:
         return list(configured)
-    strangers = [one for one in instances if not configured_as(configured, Host("", one.name, one.address))]
+    strangers, known = list[Instance](), set[str]()
+    for one in instances:
+        names = set(configured_as(configured, Host("", one.name, one.address))) - known
+        known |= names
+        strangers += [] if names else [one]  # one short name may be that of two
     if strangers:
         raise Refused(
             f"this manager has {len(instances)} servers, and the config does not name all of them",
