@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import msgspec
@@ -195,7 +196,7 @@ def foreseen(error: BaseException) -> MaintError:
         return error
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError("a name is too long for a file", hint="look at the paths that were given")
-    return _without_room(error) or shortage(error) or _closed(error) or _bug(error)
+    return _without_room(error) or shortage(error) or _closed(error) or _adrift(error) or _bug(error)
 
 
 def _closed(error: BaseException) -> MaintError | None:
@@ -206,6 +207,18 @@ def _closed(error: BaseException) -> MaintError | None:
         return None
     hint = hint or "name another path, or run it as an account that may look there"
     return WorkFailed(f"{error.filename} cannot be used: {error.strerror}", hint=hint)
+
+
+def _adrift(error: BaseException) -> MaintError | None:
+    """Return the failure of who types in a folder that was deleted, None where this is something else."""
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return UsageError(
+                "the folder in which this was typed is gone", hint="cd into one that is there, then again"
+            )
+    return None
 
 
 def _without_room(error: BaseException) -> MaintError | None:

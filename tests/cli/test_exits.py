@@ -445,6 +445,17 @@ def test_where_nothing_temporary_can_be_made_a_command_says_so_and_is_no_bug(tmp
     assert "error: nothing temporary can be made: No usable temporary" in ended.stderr and "TMPDIR" in ended.stderr
 
 
+@pytest.mark.parametrize("words", ["config init x.yaml --sample", "generate bundle --dry-run"])
+def test_in_a_folder_that_is_gone_a_command_says_so_and_is_no_bug(tmp_path, words):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    called = [sys.executable, "-c", f"import os; os.rmdir({str(folder)!r}); from maint.cli.start import main; main()"]
+    ended = subprocess.run(
+        [*called, *words.split()], env=environment(), cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "is gone" in ended.stderr, "hint: cd " in ended.stderr) == (2, True, True), ended.stderr
+
+
 LACKING = (MemoryError(), RuntimeError("can't start new thread"), OSError(errno.EMFILE, "Too many open files"))
 
 
