@@ -368,9 +368,9 @@ def _next(screen: Screen, site: str, found: Sequence[Path], *, user: bool) -> st
     timer = timers_of(site)[0]
     if not installed.MANAGED.is_dir() or not any(path.name == timer for path in found):
         return None
-    words = ("show", "--property=NextElapseUSecRealtime", "--value", timer)
+    words = ("show", "--property=NextElapseUSecRealtime", timer)
     try:
-        return installed.systemctl(*words, user=user).strip() or None
+        return installed.systemctl(*words, user=user).partition("=")[2].strip() or None
     except WorkFailed as error:
         screen.warn(f"when it runs next cannot be told: {error.in_a_line}")
         return None
