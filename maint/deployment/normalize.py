@@ -210,7 +210,7 @@ class Builder:
         if isinstance(value, dict | list):
             return str(self._reduced(value))
         if isinstance(value, Number):
-            return f"{value.normalize():f}" if abs(value.adjusted()) < _DIGITS else str(value)
+            return _written_out(value) if abs(value.adjusted()) < _DIGITS else str(value)
         return "" if value is None else spell_plain(value)
 
     def _reduced(self, value: object) -> object:
@@ -218,6 +218,12 @@ class Builder:
         if isinstance(value, dict):
             return self._fields(value, holds_items=False)
         return [self._reduced(one) for one in value if one is not None] if isinstance(value, list) else value
+
+
+def _written_out(number: Number) -> str:
+    # With every digit: `normalize` of a Decimal rounds to 28 of them.
+    text = f"{number:f}"
+    return text.rstrip("0").removesuffix(".") if "." in text else text
 
 
 def _with_fields(tree: dict[str, Tree]) -> dict[str, Tree]:
