@@ -178,11 +178,6 @@ def test_a_number_with_a_huge_exponent_is_not_written_out() -> None:
     assert tree(b'{"n" : 1e999999, "m" : 1.50}') == {"n": "1E+999999", "m": "1.5"}
 
 
-@pytest.mark.parametrize(("before", "after", "same"), [("1." + "0" * 30 + "1", "1.0", False), ("1.50", "15e-1", True)])
-def test_numbers_are_compared_by_every_digit_and_not_by_how_they_are_spelled(
-    before: str, after: str, same: bool
-) -> None:
-    trees = [
-        normalize([f'{{"clusters" : [ {{"name" : "a", "load" : {one}}} ]}}'.encode()], str) for one in (before, after)
-    ]
-    assert compare(*trees).same is same
+def test_numbers_are_compared_by_every_digit_and_not_by_how_they_are_spelled() -> None:
+    assert tree(b'{"n" : 1.%b1}' % (b"0" * 30)) != tree(b'{"n" : 1.0}')
+    assert tree(b'{"n" : 15e-1}') == tree(b'{"n" : 1.50}')
