@@ -89,6 +89,11 @@ class DeadlinePassed(Stopped):
     ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.limit = limit  # the clock's own, which tells limits that nest apart
+        self.awaited = ""  # the address whose answer was waited for
+
+    def during(self, doing: str) -> str:
+        """Return in words what was being done, and whom it waited for."""
+        return f"it passed during: {doing}" + (f"; {self.awaited} had not answered" if self.awaited else "")
 
 
 class Transient(WorkFailed):

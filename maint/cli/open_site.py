@@ -230,7 +230,7 @@ def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
         with site.clock.limit(*limits_of(flags, site)):
             yield
     except DeadlinePassed as error:
-        error.detail = error.detail or (f"it passed during: {doing}",)
+        error.detail = error.detail or (error.during(doing),)
         raise
 
 

@@ -80,7 +80,7 @@ def _tried(action: Action, clock: Clock, attempt: Attempt, limit: float | None) 
                 return (yield from attempt())
         except Stopped as error:
             if isinstance(error, DeadlinePassed):
-                error.detail = error.detail or _waited_for(action)
+                error.detail = error.detail or _waited_for(action, error)
             raise
         except MaintError as error:
             if number == attempts:
@@ -89,8 +89,8 @@ def _tried(action: Action, clock: Clock, attempt: Attempt, limit: float | None) 
             clock.sleep(next(pauses))
 
 
-def _waited_for(action: Action) -> tuple[str, ...]:
-    words = f"it passed during: {action.summary}"
+def _waited_for(action: Action, passed: DeadlinePassed) -> tuple[str, ...]:
+    words = passed.during(action.summary)
     more = () if action.effect is Effect.READ else ("what was sent before that goes on without maint",)
     return (words, *more)
 

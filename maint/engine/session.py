@@ -211,7 +211,7 @@ class RunSession:
             yield from self._close_window()
             yield from self._run(stored=True)
         except DeadlinePassed as passed:
-            passed.detail = passed.detail or (f"it passed during: {doing}",)
+            passed.detail = passed.detail or (passed.during(doing),)
             raise
         finally:
             problem = self._lease.give_back() if self._lease else ""

@@ -26,7 +26,7 @@ from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
 from maint.adapters.http.request import HttpCall, Timeouts
 from maint.adapters.http.tls import ProxyFailed, connect, login, named, proxy_for
-from maint.errors import CannotReach, MaintError, NotTrusted
+from maint.errors import CannotReach, DeadlinePassed, MaintError, NotTrusted
 from maint.model.formatting import show_duration
 from maint.retry import heeded
 
@@ -130,6 +130,8 @@ class Transport:
             caught = error
         finally:
             _UNDER_WAY.reset(under_way)
+        if isinstance(caught, DeadlinePassed):
+            caught.awaited = call.origin
         # The frames below hold the Authorization header, and a traceback may show them: cut them off.
         known = isinstance(caught, requests.RequestException | urllib3.exceptions.HTTPError)
         failure = self._explain(cast(Exception, caught), call, limit, connected=exchange.connected) if known else caught

@@ -1,6 +1,7 @@
 """A run that failed gets the remedy for what its last words tell."""
 
 import re
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +45,17 @@ def test_only_a_certificate_that_is_not_accepted_is_sent_to_be_initialised(loade
         loaded.lab.break_("gateway", "vc-token-nameless")
     said = loaded("vc", "status", "-o", "json")
     assert (said.code, hint in said.error["hint"], "vc init" in said.err) == (4, True, False), said.err
+
+
+@pytest.mark.parametrize("words", [("job", "list"), ("job", "pause", "--name", "pi-estimate"), ("backup",)])
+def test_where_a_limit_passes_it_is_told_who_had_not_answered(loaded, words) -> None:
+    config = loaded.lab.folder / "config.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        there = f'connect_to: "127.0.0.1:{silent.getsockname()[1]}"'
+        config.write_text(re.sub(r'connect_to: ".+"', there, config.read_text()))
+        said = loaded("vc", *words, "--yes", "--timeout", "2s", "-o", "json")
+    assert (said.code, said.error["message"]) == (1, "the limit of 2s has passed"), said.err
+    assert re.search(r"it passed during: .+; https://service\..+ had not answered", said.error["detail"][0]), said.err
 
 
 def test_a_certificate_that_is_not_accepted_is_sent_to_be_initialised(loaded) -> None:
