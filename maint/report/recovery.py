@@ -195,7 +195,7 @@ def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> M
     away = (now - at).total_seconds()
     for unit, beyond in (_DAY, _DAY if whole_days else 4 * _DAY), (_HOUR, _DAY), (_MINUTE, _MINUTE):
         if abs(away) > beyond:
-            away = away // unit * unit
+            away = int(away / unit) * unit
             break
     words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
     return Moment(words, f"{at.isoformat(' ', 'minutes')[:16]} UTC", at.isoformat())

@@ -15,7 +15,7 @@ from maint.model.fleet import Contact, Finding, Severity, State
 from maint.model.plan import Plan
 from maint.report import checks, pages
 from maint.report.pages import write_estate, write_site
-from maint.report.recovery import state_of, troubles
+from maint.report.recovery import moment, state_of, troubles
 from maint.report.run import ReportedAction, ReportedAttempt, RunReport, bars, write
 from maint.report.site_facts import (
     BY_NAME,
@@ -216,6 +216,12 @@ def test_checks_that_could_not_tell_are_not_well() -> None:
 @pytest.mark.parametrize(("age", "state"), [(timedelta(hours=26), "pass"), (timedelta(hours=26, seconds=1), "fail")])
 def test_a_backup_is_held_against_its_limit(age: timedelta, state: str) -> None:
     assert state_of(troubles(well(shots=[shot(age)]), NOW)) == state
+
+
+@pytest.mark.parametrize("hours", [2.9, 30.5, 4 * 24 + 1, 6 * 24 + 23])
+def test_a_time_ahead_is_told_in_the_words_of_one_as_long_ago(hours: float) -> None:
+    away = timedelta(hours=hours)
+    assert moment(NOW + away, NOW).words == f"in {moment(NOW - away, NOW).words.removesuffix(' ago')}"
 
 
 def test_a_page_says_where_the_snapshot_of_the_last_good_drill_has_gone_since(tmp_path: Path) -> None:
