@@ -9,13 +9,13 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from threading import Lock, Thread, Timer
 from typing import IO
 
 import msgspec
 
-from maint.errors import WorkFailed
+from maint.errors import WorkFailed, shortage
 from maint.model.json import Json
 
 _OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT")  # said to each process in so many words
@@ -69,10 +69,17 @@ class Processes:
         self._stopped: int | None = None
 
     def carry_out(self, call: SiteCall) -> ProcessEnd:
-        """Carry a call out and wait for its end; after a signal none begins any more."""
+        """Carry a call out and wait for its end; after a signal none begins any more.
+
+        One that cannot begin, such as where there may be no further process, ends so: the others go on.
+        """
         begun = time.monotonic()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as words:
-            process = self._start(call, out, words)
+        with ExitStack() as stack:
+            try:
+                out, words = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+                process = self._start(call, out, words)
+            except OSError as error:
+                return _not_begun(call.site, error)
             if process is None:
                 number = self._stopped or signal.SIGTERM
                 return ProcessEnd(
@@ -151,6 +158,12 @@ class Processes:
         with self._lock:
             for process in self._live:
                 _signal_group(process, signal.SIGKILL)
+
+
+def _not_begun(site: str, error: OSError) -> ProcessEnd:
+    hint = f"fewer at once: --at-once 1; or alone: --site {site}"
+    failure = shortage(error) or WorkFailed(f"it could not be begun: {error.strerror or error}", hint=hint)
+    return ProcessEnd(site, failure.exit_code, _error(failure.message, failure.exit_code, failure.hint))
 
 
 def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:

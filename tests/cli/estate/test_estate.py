@@ -73,6 +73,14 @@ def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
     assert (listened.exit, listened.warnings, listened.error) == (4, ("look out",), failed.error)
 
 
+def test_a_process_that_cannot_begin_is_the_failure_of_its_site_alone(tmp_path: Path) -> None:
+    found = Processes(0.0, program=(str(tmp_path / "gone"),)).carry_out(call("well", tmp_path))
+    assert found.exit == 1 and found.error
+    assert "could not be begun: No such file" in str(found.error["message"]) and "--site well" in str(
+        found.error["hint"]
+    )
+
+
 def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
     detail: list[Json] = ["audit-only: 53 secrets", "x" * 900, "the disk is full"]
     said: dict[str, Json] = {"message": "done, but not all that was asked for", "detail": detail}
