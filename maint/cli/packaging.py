@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -117,15 +117,20 @@ def _fetch(folder: Path, python: str) -> None:
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--no-deps", "--require-hashes"]
     words += ["--dest", str(folder / "wheels"), "-r", str(folder / "constraints.txt")]
     words += ["--python-version", python] if python else []
-    try:
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        raise WorkFailed(f"pip took longer than {_LIMIT} s", hint="look at its index: pip config list") from None
+    ran = _of_pip(words)
     if ran.returncode:
         _insist_on_room(ran.stderr, folder)
         told = [line for line in ran.stderr.strip().splitlines() if not line.startswith("WARNING")][-3:]
         hint = "pip is needed here, with an index that it reaches; --python names another Python than this one"
         raise WorkFailed("pip could not fetch what was tested", detail=told, hint=hint)
+
+
+def _of_pip(words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Return how pip ended; WorkFailed: it did not within the time that it may take."""
+    try:
+        return subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_LIMIT, check=False)
+    except subprocess.TimeoutExpired:
+        raise WorkFailed(f"pip took longer than {_LIMIT} s", hint="look at its index: pip config list") from None
 
 
 def _insist_on_room(said: str, folder: Path) -> None:
@@ -172,7 +177,7 @@ def _built(source: Path, folder: Path) -> Path:
     isolated = (
         [] if shutil.which("hatchling", path=str(Path(sys.executable).parent)) is None else ["--no-build-isolation"]
     )
-    ran = subprocess.run([*words, *isolated, str(source)], capture_output=True, text=True, timeout=_LIMIT, check=False)
+    ran = _of_pip([*words, *isolated, str(source)])
     if ran.returncode:
         _insist_on_room(ran.stderr, folder)
         told = ran.stderr.strip().splitlines()[-3:]

@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from maint.cli import packaging
 from maint.cli.help.output_schemas import schema_of
+from maint.errors import WorkFailed
 from maint.render import from_file
 from tests.cli.test_outputs import fits
 from tests.house.source import ROOT
@@ -92,6 +93,14 @@ def test_pip_takes_the_constraints(tmp_path):
     assert ran.returncode == 0, ran.stderr  # installed here in a version that is allowed
     file.write_text("rich==0.0.1\n")
     assert subprocess.run(words, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("step", [packaging.own_wheel, lambda folder: packaging._fetch(folder, "")])
+def test_pip_may_take_so_long_and_no_longer_whatever_it_does(step, tmp_path, monkeypatch):
+    monkeypatch.setattr(packaging, "_LIMIT", 0.01)
+    with pytest.raises(WorkFailed, match=r"pip took longer than 0.01 s") as caught:
+        step(tmp_path)
+    assert "pip config list" in str(caught.value.hint)
 
 
 @pytest.fixture(scope="module")
