@@ -25,7 +25,7 @@ from maint.cli.command import command
 from maint.cli.options import Flags, option
 from maint.config.paths import absolute
 from maint.errors import TEMPORARY_ROOM, Refused, UsageError, WorkFailed, shortage
-from maint.files import replace, writing
+from maint.files import create, try_writing, visible, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
 
@@ -81,11 +81,14 @@ def bundle(
     pip fetches the wheels as it is configured here; what it gets is held against the hashes that were tested.
     """
     target = absolute(to)
-    if target.exists():
-        raise Refused(f"{target} is there already", hint="name another file: --to FILE")
+    there = Refused(f"{target} is there already", hint="name another file: --to FILE")
+    if visible(target):
+        raise there
     if flags.dry_run:
         flags.screen().emit({"path": str(target)}, f"would fetch {len(tested().splitlines())} wheels into {target}")
         return
+    with writing(target):
+        try_writing(target)
     with tempfile.TemporaryDirectory() as name, _in_room_for_temporary(folder := Path(name)):
         (folder / "constraints.txt").write_text(tested(hashes=True))
         _fetch(folder, python)
@@ -96,7 +99,8 @@ def bundle(
         content = packed(folder)
         names = sorted(path.name for path in (folder / "wheels").iterdir())
     with writing(target):
-        replace(target, content, mode=0o644)
+        if not create(target, content, mode=0o644):
+            raise there
     digest = hashlib.sha256(content).hexdigest()
     words = f"{target}: {show_count(len(names), 'wheel')}, {show_size(len(content))}, SHA-256 {digest}"
     flags.screen().emit({"path": str(target), "sha256": digest, "packages": list(names)}, words)

@@ -103,6 +103,12 @@ def test_pip_may_take_so_long_and_no_longer_whatever_it_does(step, tmp_path, mon
     assert "pip config list" in str(caught.value.hint)
 
 
+def test_a_place_that_takes_no_bundle_is_told_before_anything_is_fetched(monkeypatch):
+    monkeypatch.setattr(packaging, "_LIMIT", 0.01)  # with which every fetch fails
+    said = maint("generate", "bundle", "--to", "/proc/nowhere/bundle.tar.gz")
+    assert (said.code, "/proc/nowhere/bundle.tar.gz cannot be written" in said.err) == (1, True), said.err
+
+
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle, made as an operator makes it, unpacked."""
@@ -197,7 +203,7 @@ def test_a_full_disk_is_told_as_that_and_not_as_trouble_with_pip(tmp_path: Path,
     if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", tmp_path]).returncode:
         pytest.skip("this account may not mount a file system")
     try:
-        words = [sys.executable, "-m", "maint", "generate", "bundle", "--to", "b.tar.gz"]
+        words = [sys.executable, "-m", "maint", "generate", "bundle", "--to", f"{tmp_path}.tar.gz"]
         env = {**os.environ, "TMPDIR": str(tmp_path)}
         said = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     finally:
