@@ -203,7 +203,7 @@ def schedule(
     made = [_folder(one) for one in _local(playbook, filled, shipped, "writes")]
     run = ScheduledJob(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove", read, made)
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
-    return put(flags, settings, request)
+    return put(flags, settings, request, jitter)
 
 
 def _found(name: str, shipped: Library) -> tuple[Playbook, str]:

@@ -86,11 +86,15 @@ def install(
 ) -> int:
     """Write service and timer (or the line for cron) and start them; --dry-run shows the files."""
     request = request_of(wanted, form, folder)
-    return put(flags, settings_of(flags), request)
+    return put(flags, settings_of(flags), request, wanted.jitter)
 
 
-def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
-    """Show the files of a schedule, ask, write them and start what they say; return the exit code."""
+def put(flags: Flags, settings: Settings, request: ScheduleRequest, jitter: str) -> int:
+    """Show the files of a schedule, ask, write them and start what they say; return the exit code.
+
+    Args:
+        jitter: as `--jitter` gives it; "" where it does not.
+    """
     if not flags.dry_run:
         _refuse_own_crontab(request)
     site, screen = settings.site(), flags.screen()
@@ -101,6 +105,8 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     if request.own is None:
         _ask_manager(flags)
     _warn(site, screen)
+    if jitter and request.form == "cron":
+        screen.warn("cron spreads nothing, whatever --jitter says; a timer would: --form systemd")
     for words in _troubles(site, request):
         screen.warn(f"{words}: every scheduled run would fail")
     for other in _at_the_same_minute(site, files, request):

@@ -518,6 +518,13 @@ def test_whether_a_private_tmp_would_hide_a_secret_is_asked_of_each_that_is_read
     assert [one in failure for one in (Path("/tmp/etl"), handed)] == [True, True]
 
 
+@pytest.mark.parametrize("words", [("--jitter", "5m"), ()])
+@pytest.mark.parametrize("form", ["cron", "systemd"])
+def test_who_spreads_the_starts_of_cron_is_told_that_it_cannot(config, units, form, words):
+    said = install(config(), units, "--form", form, *words)
+    assert (said.code, "cron spreads nothing" in said.err) == (0, form == "cron" and bool(words))
+
+
 def test_what_the_service_manager_refuses_is_told(config, manager, tmp_path):
     (tmp_path / "broken").write_text("Verbindung unmöglich", "latin-1")  # the locale need not be ours
     said, _ = manager("install", config(store=str(tmp_path / "store")))
