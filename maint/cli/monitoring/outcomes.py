@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
@@ -23,6 +24,7 @@ _ENDS = "ends.json"
 RESULTS = ("done", "partly", "failed")
 _RESULT = {0: 0, PartlyDone.exit_code: 1}
 _AGAIN = 86_400.0  # seconds after which something stale is told again
+_BEYOND = 253_402_300_800.0  # seconds since 1970 from which on there are no more dates
 SUMMARY = "summary.json"  # in a site's state folder
 
 
@@ -31,7 +33,7 @@ class VerbOutcome(msgspec.Struct, frozen=True):
 
     verb: str
     exit: int
-    at: float  # when it ended, seconds since 1970
+    at: Annotated[float, msgspec.Meta(ge=0, lt=_BEYOND)]  # when it ended, seconds since 1970
     seconds: float = 0.0  # how long it took
     run: str = ""  # empty for what keeps no journal
     words: str = ""  # why, where the exit code is not 0

@@ -381,3 +381,9 @@ def test_a_count_of_ends_that_lacks_a_result_goes_on_from_none_of_it(tmp_path):
     (tmp_path / "ends.json").write_text('{"backup create": {"done": 4}}')
     outcomes.keep(tmp_path, outcomes.VerbOutcome("backup create", 1, 2.0))
     assert outcomes.ends(tmp_path) == {"backup create": {"done": 4, "partly": 0, "failed": 1}}
+
+
+@pytest.mark.parametrize("at", [1e300, -1e18, 253_402_300_800.0])
+def test_a_record_of_an_end_at_no_time_of_the_calendar_is_none(at, tmp_path):
+    outcomes.keep(tmp_path, outcomes.VerbOutcome("backup create", 1, at))
+    assert outcomes.last(tmp_path, "backup create") is None
