@@ -1,5 +1,6 @@
 """`maint` as a child process, asked to end and never killed; what its exit code means for the Airflow task."""
 
+import errno
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from typing import IO, Any
 
 _KEPT = 200  # lines of standard error
 _MOST = 4_000_000  # characters of standard output
+_NO_PROGRAM = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP)  # at each try
 
 
 class Child:
@@ -30,29 +32,41 @@ class Child:
         more: variables beside those of this process. Airflow's own, which hold its passwords, are left out, and for a
             program outside its environment where its Python finds packages.
         tell: receives each line of its standard error.
+
+    One that cannot be run ends with 127, as in a shell, or 1 where another try may do, and says why.
     """
 
     def __init__(self, words: Sequence[str], more: Mapping[str, str], tell: Callable[[str], None]) -> None:
         outside = words[0] != sys.executable
         left = ("AIRFLOW_", "_AIRFLOW_", "__AIRFLOW_", *(("PYTHONPATH", "PYTHONHOME") if outside else ()))
         kept = {key: value for key, value in os.environ.items() if not key.startswith(left)}
-        self._process = subprocess.Popen(
-            list(words),
-            env={**kept, **more},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            encoding="utf-8",
-            errors="replace",
-        )
         self._tell = tell
         self.lines: deque[str] = deque(maxlen=_KEPT)
         self._out: list[str] = []
         self._asked = False
+        self._process: subprocess.Popen[str] | None = None
+        self._never = 0  # the exit code of one that cannot be run
+        self._readers: list[threading.Thread] = []
+        try:
+            self._process = subprocess.Popen(
+                list(words),
+                env={**kept, **more},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            self._never = 127 if error.errno in _NO_PROGRAM else 1
+            self.lines.append(f"{words[0]} cannot be run: {error.strerror}")
+            tell(self.lines[-1])
+            return
         # Waited for in a thread: a caller that a signal interrupts while it waits for a process cannot wait again.
         threading.Thread(target=self._process.wait, daemon=True).start()
-        self._readers = [threading.Thread(target=target, daemon=True) for target in (self._listen, self._collect)]
+        pipes = ((self._listen, self._process.stderr), (self._collect, self._process.stdout))
+        self._readers += [threading.Thread(target=target, args=(pipe,), daemon=True) for target, pipe in pipes]
         for thread in self._readers:
             thread.start()
 
@@ -61,11 +75,13 @@ class Child:
         self._has_ended(math.inf)
         for thread in self._readers:
             thread.join(10)  # something that it started may hold the pipes open
-        return self._process.returncode
+        code = self._code
+        assert code is not None  # it has ended
+        return code
 
     def stop(self, grace: float) -> bool:
         """Ask it once to end in order, as SIGTERM does, and wait so many seconds; return whether it has ended."""
-        if not self._asked:
+        if self._process is not None and not self._asked:
             self._asked = True  # asked again, it would begin anew to close what it is closing
             with suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
@@ -74,9 +90,13 @@ class Child:
     def _has_ended(self, seconds: float) -> bool:
         # Looked at, not joined: a thread that an interrupted `join` had waited for counts as ended up to Python 3.12.
         end = time.monotonic() + seconds
-        while self._process.returncode is None and time.monotonic() < end:
+        while self._code is None and time.monotonic() < end:
             time.sleep(0.05)
-        return self._process.returncode is not None
+        return self._code is not None
+
+    @property
+    def _code(self) -> int | None:
+        return self._never if self._process is None else self._process.returncode
 
     @property
     def result(self) -> Any:  # Any: as JSON has it
@@ -87,22 +107,17 @@ class Child:
         except (ValueError, RecursionError):
             return None
 
-    def _listen(self) -> None:
-        for line in _stream(self._process.stderr):
+    def _listen(self, pipe: IO[str]) -> None:
+        for line in pipe:
             self.lines.append(line)
             self._tell(line)
 
-    def _collect(self) -> None:
+    def _collect(self, pipe: IO[str]) -> None:
         size = 0
-        for line in _stream(self._process.stdout):
+        for line in pipe:
             size += len(line)
             if size <= _MOST + len(line):
                 self._out.append(line)
-
-
-def _stream(pipe: IO[str] | None) -> IO[str]:
-    assert pipe is not None  # it was asked for
-    return pipe
 
 
 def report_in(result: object) -> str:

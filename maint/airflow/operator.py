@@ -1,6 +1,6 @@
 """`MaintOperator`: one command of maint as a task of Airflow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -69,7 +69,7 @@ class MaintOperator(BaseSensorOperator):
             site = ["--site", self.site] if self.site else []
             words = [*call.words, *site, "--run-key", key_of(context["ti"]), "-v", "-o", "json", *command]
             self.log.info("maint %s", " ".join(words[len(call.words) :]))
-            self._child = self._start(words, call.variables)
+            self._child = Child(words, call.variables, self._tell)
             try:
                 code = self._child.wait()
             except BaseException:  # the task's time is up: the config is needed until a window is closed
@@ -80,12 +80,6 @@ class MaintOperator(BaseSensorOperator):
     def on_kill(self) -> None:
         """Ask the command to end, and wait until it has closed what it had opened."""
         self._end()
-
-    def _start(self, words: Sequence[str], variables: Mapping[str, str]) -> Child:
-        try:
-            return Child(words, variables, self._tell)
-        except OSError as error:
-            raise AirflowFailException(f"{words[0]} cannot be run: {error.strerror}") from error
 
     def _tell(self, line: str) -> None:
         words, warns = as_log_line(line)

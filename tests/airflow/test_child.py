@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.airflow.child import Child, report_in
+from maint.airflow.child import Child, TaskOutcome, outcome_of, reason, report_in
 
 SLOW = """
 import os, signal, sys, time
@@ -31,6 +31,17 @@ def test_its_words_come_line_by_line_and_its_json_is_read() -> None:
     made = child("import sys; print('a\\nb', file=sys.stderr); print('{\"x\":\\n 1}'); sys.exit(7)", told)
     assert (made.wait(), made.result, told) == (7, {"x": 1}, ["a\n", "b\n"])
     assert list(made.lines) == told
+
+
+def test_a_program_that_cannot_be_run_ends_as_in_a_shell_and_is_tried_no_more(tmp_path: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "closed").write_text("#!/bin/sh\n")
+    for name in ("gone", "closed", "closed/inside"):
+        made = Child([str(tmp_path / name), "backup", "list"], {}, told.append)
+        assert (made.stop(0.0), made.wait(), made.result) == (True, 127, None)
+        assert outcome_of(127) is TaskOutcome.NEVER
+        assert reason(127, made.lines).startswith(f"maint: {tmp_path / name} cannot be run: ")
+    assert len(told) == 3
 
 
 def test_what_is_no_json_or_too_much_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
