@@ -198,10 +198,10 @@ def last_verified(code: int, result: object) -> dict[str, Any] | None:
 
 
 def words_of(command: Sequence[str]) -> list[str]:
-    """Return a command word by word; ValueError for one text, which is a sequence of letters."""
+    """Return a command word by word, a number as its digits; ValueError for one text, which is a row of letters."""
     if isinstance(command, str):
         raise ValueError(f"`command` is one text, and has to be a list of words, such as {command.split()}")
-    return list(command)
+    return [str(word) for word in command]
 
 
 def as_log_line(line: str) -> tuple[str, bool]:

@@ -1,6 +1,7 @@
 """What becomes of a task by its command's exit code; no Airflow is needed to say so."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,11 @@ def test_the_sensor_waits_for_a_backup_and_not_for_a_program_that_lists_none() -
     for other in (None, [1], {"jobs": []}, "words", {"last_verified": "words"}, {"last_verified": {"id": "x"}}):
         with pytest.raises(ValueError, match="no list of backups"):
             last_verified(0, other)
+
+
+def test_a_number_among_the_words_of_a_command_is_one_of_them() -> None:
+    command: list[Any] = ["backup", "verify", "--level", 1]  # as a template renders it, or somebody writes it
+    assert words_of(command) == ["backup", "verify", "--level", "1"]
 
 
 def test_a_command_in_one_text_is_refused_and_not_taken_letter_by_letter() -> None:
