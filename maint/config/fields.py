@@ -170,6 +170,7 @@ def _store(text: str) -> str:
         raise ValueError(f"must be {STORES}")
     try:
         parts = urlsplit(text)
+        found = parts.hostname and parts.port != 0 and (scheme == "s3" or parts.path.strip("/") not in ("", "~"))
     except ValueError:
         raise ValueError(f"must be {STORES}") from None
     if parts.password is not None:
@@ -177,6 +178,8 @@ def _store(text: str) -> str:
     if cut := next((one for one in text if one in "?#"), ""):  # else what follows would not count, and nobody see it
         raise ValueError(f"must spell {cut} as %{ord(cut):X}: what follows it in a URL is no part of its path")
     _without_zone(parts.hostname)
+    if not found:
+        raise ValueError(f"must be {STORES}")
     return text
 
 
