@@ -208,7 +208,7 @@ def _site(connection: Connection) -> Mapping[str, Mapping[str, Json]]:
     backup: dict[str, Json] = {
         "store": location(connection.store),
         "trusted_keys": list(connection.signed_by),
-        "s3": _s3(connection),
+        "s3": s3_of(connection.s3),
     }
     ssh: dict[str, Json] = {"user": connection.ssh_user or "root", "port": connection.ssh_port or 22}
     backup |= {"identity": _reference(connection.identity)} if connection.identity else {"recipients": [_NOBODY]}
@@ -245,9 +245,10 @@ def _host_and_ports(text: str) -> tuple[str, list[int]]:
     return host, [int(port) for port in ports]
 
 
-def _s3(connection: Connection) -> Mapping[str, Json]:
+def s3_of(said: Iterable[str]) -> dict[str, Json]:
+    """Return `backup.s3` as `--s3` says it; UsageError where an item is none."""
     found: dict[str, Json] = {}
-    for item in connection.s3:
+    for item in said:
         name, equals, value = item.partition("=")
         if name not in _S3 or not equals:
             raise UsageError(f"--s3 {item!r} makes no sense", hint=f"--s3 NAME=VALUE with {', '.join(_S3)}")

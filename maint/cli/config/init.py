@@ -13,6 +13,7 @@ from maint import files
 from maint.cli.command import command
 from maint.cli.config import trials
 from maint.cli.config.draft import Asker, Draft, Question
+from maint.cli.configless import s3_of
 from maint.cli.lab.options import lab_folder
 from maint.cli.options import Flags, argument, option
 from maint.config.fields import STORES
@@ -42,6 +43,9 @@ class Answers(msgspec.Struct, frozen=True):
     host_key: Annotated[str, option("--host-key", "SHA256:… of the host key to believe.")] = ""
     recipient: Annotated[str, option("--recipient", "age1…, or new:FILE to make a key pair.")] = ""
     store: Annotated[str, option("--store", f"Where snapshots go: {STORES}.")] = ""
+    s3: Annotated[
+        list[str] | None, option("--s3", "NAME=VALUE as under backup.s3, such as endpoint=URL; repeatable.")
+    ] = None
     lab: Annotated[bool, option("--lab", "Answer for the lab that `maint lab up` has brought up.")] = False
     keep_failing: Annotated[bool, option("--keep-failing", "Keep answers that fail, with a warning.")] = False
     sample: Annotated[bool, option("--sample", "Ask nothing: write a file that shows every key.")] = False
@@ -157,7 +161,8 @@ def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None)
     )
     draft.screen.say("5 of 6: the store")
     place = Question("where snapshots go", answers.store, str(_beside(draft.target, "backups")))
-    asker.settle(lambda at: trials.store(draft, asker, at), place)
+    s3 = s3_of(answers.s3 or ())
+    asker.settle(lambda at: trials.store(draft, asker, at, s3), place)
     draft.screen.say("6 of 6: the recipient")
     words = "public key that snapshots are encrypted for (age1…), or new:FILE to make a key pair"
     key = Question(words, answers.recipient, f"new:{draft.folder / 'recovery.key'}")

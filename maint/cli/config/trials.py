@@ -287,8 +287,11 @@ def _know(draft: Draft, asker: Asker, host: HostSettings, host_key: str) -> None
     draft.keep(path, before + (b"" if before.endswith(b"\n") or not before else b"\n") + line)
 
 
-def store(draft: Draft, asker: Asker, text: str) -> None:
+def store(draft: Draft, asker: Asker, text: str, s3: dict[str, Json]) -> None:
     """Write a file where snapshots are to go, and take it away again; in a dry run only look there.
+
+    Args:
+        s3: what is said of how a bucket is reached.
 
     Raises:
         UsageError: it is not a store.
@@ -296,7 +299,7 @@ def store(draft: Draft, asker: Asker, text: str) -> None:
         StoreFailed: the store does not answer, or does not take a file.
     """
     folder = None if "://" in text else absolute(text)
-    draft.add("backup", store=text if folder is None else str(folder))
+    draft.add("backup", store=text if folder is None else str(folder), **({"s3": s3} if s3 else {}))
     if text.startswith("sftp://") and draft.section("ssh") and asker.there:
         host, (port,) = place_of(text.removeprefix("sftp://").partition("/")[0].rpartition("@")[2], 22)
         _know(draft, asker, HostSettings.model_construct(name="store", address=host, port=port), "")
@@ -318,7 +321,7 @@ def store(draft: Draft, asker: Asker, text: str) -> None:
                 words = f"{where} cannot be written to"
                 raise CannotReach(words, detail=[error.message, *error.detail], hint=error.hint) from None
             if text.startswith("s3://"):
-                error.hint = f"{error.hint}; endpoint and keys stand in the file under backup.s3: `maint help stores`"
+                error.hint = f"{error.hint}; `--s3 endpoint=URL` and the like say how: `maint help stores`"
             raise
     draft.screen.say(f"  {where} can be written to: a file was put there and taken away again")
 
