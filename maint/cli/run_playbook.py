@@ -318,7 +318,9 @@ def _nothing(
     site: ConfiguredSite, screen: Screen, past: journal.RunState | None, said: Mapping[str, Mapping[str, str]]
 ) -> int:
     """Say that there is nothing to take up: success where the run, or the site's last one, has done its work."""
-    killed = [] if past else past_runs.killed_commands(site.state)
+    runs = [one for one in past_runs.history(site.state) if one.plan.locks]
+    last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
+    killed = [] if past else [one for one in past_runs.killed_commands(site.state) if last is None or one.id != last.id]
     for one in killed:
         screen.warn(f"{one.id} ({one.plan.source}) was killed: {command_to_resume(one.id, one.needs)} takes it up")
     other = "other " if killed else ""
@@ -329,8 +331,6 @@ def _nothing(
             detail=["`--set` was for no run"],
             hint="`maint playbook history` lists the runs",
         )
-    runs = [one for one in past_runs.history(site.state) if one.plan.locks]
-    last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
     if last is None or not last.over or given:
         gone = last is not None and last.state == "dismissed" and not given
         seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last and not past else []
