@@ -142,9 +142,10 @@ class NotKept(WorkFailed, KeyError):
 
 
 IMMUTABLE = "whether `lsattr` shows it immutable, and whether its file system has owners and modes (vfat has none)"
+WRITABLE = "mount it for writing, once it is repaired where `dmesg` shows that an error made it read-only"
 _MENDS = {
     errno.EPERM: f"see who owns it (root alone gives files away), {IMMUTABLE}",
-    errno.EROFS: "mount it for writing, then again",
+    errno.EROFS: f"{WRITABLE}, then again",
     errno.ENOSPC: "make room there, or inodes where `df -i` shows none, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",
     errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",

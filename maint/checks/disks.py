@@ -8,6 +8,7 @@ import msgspec
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.model.fleet import GIVEN_UP
 from maint.model.formatting import show_count
 
 PATHS = (
@@ -32,7 +33,6 @@ QUESTIONS = {
 }
 _DATA = re.compile(r"/(data(?!base)|grid|hadoop|dfs)")  # a database's volume is none of the platform's
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
-_GIVEN_UP = {"emergency_ro", "shutdown"}  # beside a `rw` that stays, as newer kernels say it of ext4
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ def _read_only(host: HostFacts) -> Verdict:
     rows = [row for row in _mounts(host) if row[0].startswith("/dev/") and row[2] in _REAL]
     # Of a disk that can be written to, somebody wanted one mount read-only, as pods have theirs.
     written = {row[0] for row in rows if row[3][0] == "rw"}
-    rows = [row for row in rows if (row[3][0] == "ro" and row[0] not in written) or _GIVEN_UP.intersection(row[3])]
+    rows = [row for row in rows if (row[3][0] == "ro" and row[0] not in written) or GIVEN_UP.intersection(row[3])]
     disks = ", ".join(dict.fromkeys(row[0] for row in rows))
     remedy = f"`dmesg` shows why; unmount {disks}, repair (xfs_repair, e2fsck -f) or replace it, mount it again"
     return held(not rows, ", ".join(row[1] for row in rows) or "none", remedy)

@@ -20,7 +20,7 @@ import maint
 from maint.config.paths import actor
 from maint.engine import last_command
 from maint.engine.lock import make_state_folder
-from maint.errors import IMMUTABLE, Invalid, Refused, WorkFailed
+from maint.errors import IMMUTABLE, WRITABLE, Invalid, Refused, WorkFailed
 from maint.files import create, explaining, is_file, read_file, remove, write_all, writing
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
@@ -207,7 +207,7 @@ _MENDS = {
     errno.EPERM: f"become the account that owns the state folder; as that one, see {IMMUTABLE}",
     errno.ENOSPC: "make room on the disk of the state folder, or inodes where `df -i` shows none",
     errno.EDQUOT: "make room on the disk of the state folder",
-    errno.EROFS: "mount the disk of the state folder for writing",
+    errno.EROFS: f"look at the disk of the state folder: {WRITABLE}",
 }
 
 

@@ -14,6 +14,7 @@ class Standing(StrEnum):
     REVOKED = "revoked"
 
 
+GIVEN_UP = frozenset({"emergency_ro", "shutdown"})  # options of an ext4 that had an error, beside newer kernels' `rw`
 LATE = "give --timeout more"  # what a reply says is to be done where the time for all hosts was too short
 
 

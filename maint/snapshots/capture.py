@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, JudgedDocument, broken
 from maint.deployment.secrets import readable
-from maint.errors import CannotReach, Invalid, NotAsStored, NotWritten, Refused, StoreFailed, WorkFailed
+from maint.errors import WRITABLE, CannotReach, Invalid, NotAsStored, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.files import SPARE, existing, explaining, read_file
+from maint.model.fleet import GIVEN_UP
 from maint.model.formatting import show_count, show_size
 from maint.model.manager import Account
 from maint.model.secret import Secret
@@ -46,6 +47,7 @@ _LATER = "once the store answers: `maint playbook resume`"
 _SOUND = 2  # the level to which what an earlier attempt stored must be proven
 LEAST = SPARE  # bytes that the smallest snapshot may need, too
 READ_ONLY = ": it is mounted read-only"
+BROKEN = ": after an error the kernel writes nothing more to its disk"
 _FILES = 64  # that a run makes at most
 
 
@@ -380,16 +382,28 @@ def refuse_closed(sight: Sight) -> None:
     stores = [backup.store, *backup.copies] if backup else []
     closed = [shut(existing(Path(store))) if store.startswith("/") else "" for store in stores]
     if closed and all(closed):
-        hint = "mount it for writing, or look at who owns the folder, and who runs maint; then run it again"
+        hint = f"{WRITABLE}; or look at who owns the folder, and who runs maint; then run it again"
         raise Refused("no store takes a backup", detail=closed, hint=hint)
 
 
 def shut(folder: Path) -> str:
     """Return why a folder cannot be written to, as far as one sees without trying; empty: it seems to be open."""
+    if _given_up(folder):
+        return f"{folder} cannot be written to{BROKEN}"
     if os.access(folder, os.W_OK | os.X_OK):
         return ""
     read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
     return f"{folder} cannot be written to" + (READ_ONLY if read_only else "")
+
+
+def _given_up(folder: Path) -> bool:
+    """Whether the kernel says that it writes nothing more to a folder's disk after an error, mounted `rw` or not."""
+    with suppress(OSError):
+        device = folder.stat().st_dev
+        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()]
+        of_disk = [one for one in mounts if one[2] == f"{os.major(device)}:{os.minor(device)}"]
+        return any(GIVEN_UP.intersection(one[-1].split(",")) for one in of_disk)
+    return False
 
 
 def short(folder: Path, needed: int) -> Iterator[str]:

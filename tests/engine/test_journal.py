@@ -17,7 +17,7 @@ from maint.engine import past_runs
 from maint.engine.history import actions_left
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
-from maint.errors import Interrupted, Invalid, Refused, UsageError, WorkFailed
+from maint.errors import WRITABLE, Interrupted, Invalid, Refused, UsageError, WorkFailed
 from maint.model.plan import Outcome
 
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
@@ -571,7 +571,7 @@ def test_a_torn_line_that_a_disk_does_not_let_go_of_is_told_and_no_bug(bench, mo
     monkeypatch.setattr(os, "truncate", truncate)
     failure = bench.fails(past.plan, past=past)
     assert isinstance(failure, WorkFailed) and "Read-only" in failure.message
-    assert failure.hint == "mount the disk of the state folder for writing, then `maint playbook resume`"
+    assert failure.hint == f"look at the disk of the state folder: {WRITABLE}, then `maint playbook resume`"
 
 
 def test_a_torn_line_that_cannot_be_taken_back_ends_the_journal(bench, monkeypatch):

@@ -24,7 +24,7 @@ from maint.adapters.stores.stored_files import (
     split_name,
     split_prefix,
 )
-from maint.errors import IMMUTABLE, StoreFailed
+from maint.errors import IMMUTABLE, WRITABLE, StoreFailed
 from maint.files import make_folder, write_all
 from maint.publishing import NoHardLinks, publish, sync_entries
 
@@ -34,7 +34,7 @@ _KEPT = 1  # levels of folders that stay, though empty: a site's own
 _HINTS = {
     errno.ENOSPC: "make room there, or inodes where `df -i` shows none, then run it again",
     errno.EDQUOT: "raise the quota or make room, then run it again",
-    errno.EROFS: "mount it for writing",
+    errno.EROFS: WRITABLE,
     errno.EACCES: "look at who owns the folder, and who runs maint",
     errno.EPERM: f"look at who owns the folder, and who runs maint, {IMMUTABLE}",
     errno.EIO: "look at the disk (dmesg, smartctl) before trusting anything on it",

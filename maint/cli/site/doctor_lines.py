@@ -19,7 +19,7 @@ from maint.errors import CannotReach, Failure
 from maint.model.fleet import Finding, State
 from maint.ports import Clock
 from maint.retry import answering
-from maint.snapshots.capture import READ_ONLY, shut
+from maint.snapshots.capture import BROKEN, READ_ONLY, shut
 
 REACH = 20.0  # seconds for all hosts together, for each further look at one, and for each virtual cluster
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -50,6 +50,8 @@ def unwritable(label: str, folder: Path, hint: str) -> Iterator[Line]:
     if words.endswith(READ_ONLY):
         point = next(one for one in (folder.resolve(), *folder.resolve().parents) if one.is_mount())
         hint = f"`mount -o remount,rw {shlex.quote(str(point))}`"
+    if words.endswith(BROKEN):
+        hint = "`dmesg` shows why; unmount it, repair (`e2fsck -f`) or replace the disk, mount it again"
     yield Line(label, FAIL, words, hint)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from maint.errors import WRITABLE
 from maint.lab import pki
 from maint.lab.manager import host_files
 from tests.cli.site.test_doctor_hints import lines, operator, restarted, typed_in
@@ -138,10 +139,35 @@ def test_what_is_mounted_read_only_is_no_good_place_and_is_mounted_for_writing(o
     (label,) = (one for one in found if one.startswith(what) and "mounted read-only" in found[one]["words"])
     if what == "state":
         refused = operator("backup", "create", "-o", "json")
-        assert (refused.code, refused.error["hint"]) == (1, "mount it for writing, then again")
+        assert (refused.code, refused.error["hint"]) == (1, f"{WRITABLE}, then again")
     typed_in(operator, found[label]["hint"])
     assert lines(operator) == before
     config.write_text(text)
+
+
+def test_a_disk_that_the_kernel_has_given_up_is_no_good_place_however_it_is_mounted(operator, tmp_path):
+    image, place = tmp_path / "image", tmp_path / "place"
+    image.write_bytes(bytes(64 << 20))
+    place.mkdir()
+    if os.geteuid() or not shutil.which("mkfs.ext4"):
+        pytest.skip("needs root and mkfs.ext4 for a disk to break")
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop,errors=remount-ro", image, place], check=False).returncode:
+        pytest.skip("this account may not mount a file system")
+    config = Path(operator.config)
+    text = config.read_text()
+    config.write_text(re.sub(r"(?m)^( *)state: .*", rf"\g<1>state: {place}", text, count=1))
+    try:
+        assert "state" not in lines(operator)
+        device = Path(subprocess.check_output(["findmnt", "-no", "SOURCE", place], text=True).strip())
+        Path(f"/sys/fs/ext4/{device.name}/trigger_fs_error").write_text("x")
+        found = lines(operator)["state"]
+        refused = operator("backup", "create", "-o", "json")
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+        config.write_text(text)
+    assert (found["state"], "cannot be written to" in found["words"]) == ("FAIL", True), found
+    assert (refused.code, "once it is repaired" in refused.error["hint"]) == (1, True), refused.err
 
 
 def test_a_config_on_a_volume_that_is_mounted_read_only_is_no_failure_whatever_its_mode(operator, disk):
