@@ -176,6 +176,7 @@ def must_exist(ids: Collection[str] = (), groups: Collection[str] = (), phase: s
     ):
         for name in given:
             if name not in known:
-                listed = f"there are {', '.join(PHASES)}" if kind == "phase" else "`maint host check --list` shows them"
+                many = kind == "check"
+                listed = "`maint host check --list` shows them" if many else f"there are {', '.join(known)}"
                 hint = meant(name, known, listed)
                 raise UsageError(f"there is no {kind} {name!r}", hint=hint)

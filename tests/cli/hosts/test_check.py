@@ -425,6 +425,8 @@ def test_a_choice_that_asks_nothing_is_unknown_and_no_pass(operator: Operator, c
 
 def test_a_group_that_there_is_not_is_refused_in_the_list_too(operator: Operator) -> None:
     assert operator("host", "check", "--list", "--group", "nobody").code == 2
+    hint = operator("host", "check", "--group", "disks", "-o", "json").error["hint"]
+    assert hint == "there are base, ecs, manager, database, kerberos, virtual-cluster"  # nothing like a name of these
     assert operator("host", "check", "--check", "cm.server", "--group", "ecs").code == 2
 
 
