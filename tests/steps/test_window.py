@@ -139,6 +139,19 @@ def test_a_failing_export_closes_the_window(loaded):
     assert redacts(loaded)
 
 
+def test_a_window_that_could_not_be_opened_costs_the_manager_no_restart(loaded):
+    before = loaded.options.read_bytes()
+    commands = loaded.lab.folder / "hosts" / loaded.lab.manager_host / "commands.jsonl"
+    restarts = commands.read_text().count("systemctl restart") if commands.exists() else 0
+    loaded.lab.break_(loaded.lab.manager_host, "disk-full")
+    said = export(loaded)
+    loaded.lab.repair("disk-full")
+    assert (said.code, "No space left on device" in said.err) == (1, True), said.err
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+    assert commands.read_text().count("systemctl restart") == restarts
+    assert redacts(loaded)
+
+
 def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(loaded):
     with loaded.lab.world.lock:
         loaded.lab.world.deployment["hosts"].pop()
@@ -495,7 +508,7 @@ def test_a_window_that_was_put_back_is_not_opened_again_on_a_manager_that_lets_t
     said = left("playbook", "resume", "--timeout", "60s")
     assert (said.code, "no password is sent in clear" in said.err) == (5, True), said.err
     assert (left.options.read_bytes(), left.window) == (left.before, False)
-    assert commands.read_text().count("systemctl restart") == before + 1  # when it is closed
+    assert commands.read_text().count("systemctl restart") == before  # who lost its database has started anew since
 
 
 def test_no_window_is_opened_by_a_run_that_is_taken_up_and_that_the_manager_lets_in_no_more(loaded, monkeypatch):

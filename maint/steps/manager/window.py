@@ -392,7 +392,8 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             site.shell.write_file(host, java_options.PATH, content)
             foreign += [host] if java_options.redaction_is_off(content) else []
     if edited_here or not was_closed(site, window.run, window.opened_at):  # else whoever closed it has restarted it
-        yield from server.restart_until_heard(site, window.hosts, limit)
+        as_before = not edited_here and all(server.running_off(site, host) is False for host in window.hosts)
+        yield from server.restart_until_heard(site, () if as_before else window.hosts, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
     if foreign:
