@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from pydantic import Field, model_validator
 
 from maint.deployment.secrets_in_text import veiled
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, WorkFailed, mend_of
 from maint.files import explaining, opened, reading, written
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
@@ -393,6 +393,12 @@ class FetchArguments(Arguments):
         return self
 
 
+_ELSEWHERE = (
+    "make its folder, or mend its rights, then `maint playbook resume`; this run keeps its plan, so after another place"
+    " was named in the playbook, run that anew"
+)
+
+
 class FetchFile(Step[FetchArguments]):
     """Fetch a file from a host into a local one, atomically, with owner and mode, and compare it."""
 
@@ -416,7 +422,7 @@ class FetchFile(Step[FetchArguments]):
                 hint="name a file that is there",
             )
         to = Path(args.to)
-        with explaining(f"{to} cannot be looked at", "name another place, or mend its permissions", WorkFailed):
+        with explaining(f"{to} cannot be looked at", _ELSEWHERE, WorkFailed):
             there = to.exists()
             same = there and _digest(to) == before.sha256
         if same:
@@ -447,7 +453,7 @@ def _fetched(site: Site, args: FetchArguments, before: Stat, to: Path) -> Genera
     except (OSError, LookupError) as error:
         raise WorkFailed(
             f"{to} cannot be written: {getattr(error, 'strerror', None) or error}",
-            hint="name another place, or mend its permissions",
+            hint=(mend_of(error) if isinstance(error, OSError) else None) or _ELSEWHERE,
         ) from None
     return size
 

@@ -1,6 +1,8 @@
 """Files are put on hosts and fetched from them whole or not at all; real OpenSSH and the lab agree."""
 
+import json
 import os
+import subprocess
 
 import pytest
 
@@ -122,6 +124,24 @@ def test_a_folder_a_missing_folder_and_a_missing_file_are_named(hosts):
     assert said.code == 1 and f"there is no folder {hosts.folder}/missing" in said.err
     assert "is not there" in hosts.play(fetch(hosts, "missing")).err
     assert hosts.listed(hosts.folder) == ["folder"]
+
+
+def test_a_full_disk_where_a_file_is_to_be_fetched_is_answered_with_room_and_a_missing_folder_with_it(hosts):
+    hosts.file(f"{hosts.folder}/big").write_bytes(bytes(100_000))
+    disk = hosts.local / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], check=False).returncode:
+        pytest.skip("this account may not mount a file system")
+    try:
+        full = hosts.play(fetch(hosts, "big", to=f"{disk}/big"))
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert (full.code, full.error["hint"].startswith("make room there")) == (1, True), full.err
+    missing = hosts.play(fetch(hosts, "big", to=f"{hosts.local}/deep/big"))
+    assert (missing.code, missing.error["hint"].startswith("make its folder")) == (1, True), missing.err
+    (hosts.local / "deep").mkdir()
+    assert hosts("playbook", "resume", json.loads(missing.out)["run"]).code == 0
+    assert (hosts.local / "deep/big").read_bytes() == bytes(100_000)
 
 
 def test_a_folder_where_a_file_is_to_be_fetched_is_named_and_no_bug(hosts):
