@@ -44,6 +44,7 @@ from maint.snapshots.catalogue import entries
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _CRON = re.compile(r"[\d*/]+ [\d*/]+ \* \* \S+ ")
+_ELAPSES = "NextElapseUSecRealtime"
 _VERB = re.compile(r"--site \S+ (\w+ \w+)")
 User = Annotated[bool, option("--user", "Units of your own service manager.")]
 Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
@@ -374,9 +375,8 @@ def _next(screen: Screen, site: str, found: Sequence[Path], *, user: bool) -> st
     timer = timers_of(site)[0]
     if not installed.MANAGED.is_dir() or not any(path.name == timer for path in found):
         return None
-    words = ("show", "--property=NextElapseUSecRealtime", timer)
     try:
-        return installed.systemctl(*words, user=user).partition("=")[2].strip() or None
+        return installed.systemctl("show", "-p", _ELAPSES, timer, user=user).strip().removeprefix(f"{_ELAPSES}=") or None
     except WorkFailed as error:
         screen.warn(f"when it runs next cannot be told: {error.in_a_line}")
         return None

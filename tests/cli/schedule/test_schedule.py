@@ -497,7 +497,7 @@ def test_what_is_installed_is_shown_although_the_service_manager_does_not_tell_w
     manager("install", path)
     said, told = manager("show", path)
     assert (said.code, said.err) == (0, "")
-    assert told == ["--user show --property=NextElapseUSecRealtime maint-backup-prod.timer"]
+    assert told == ["--user show -p NextElapseUSecRealtime maint-backup-prod.timer"]
     (tmp_path / "broken").write_text("Failed to connect to bus: No medium found\n")
     said, _ = manager("show", path)
     assert (said.code, "OnCalendar=" in said.out, "No medium found" in said.err) == (0, True, True)
