@@ -48,6 +48,9 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path, mode: int = 0o700) -> None:
     """Make a folder and its missing parents, each private and on disk; an existing one is left as it is.
 
+    Args:
+        mode: of each that is made, whatever the umask takes from it.
+
     Raises:
         OSError: it cannot be made, or what is there is no folder.
     """
@@ -60,6 +63,8 @@ def make_folder(folder: Path, mode: int = 0o700) -> None:
         if not folder.is_dir():  # a file, or a link to nothing
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         return
+    if (got := stat.S_IMODE(folder.stat().st_mode)) & mode != mode:
+        folder.chmod(got | mode)
     sync_folder(folder.parent)
 
 

@@ -19,7 +19,7 @@ from maint.config.schema import BackupSettings
 from maint.engine import journal, lease, past_runs
 from maint.engine.lease import newest as newest_row
 from maint.errors import Failure, Refused
-from maint.files import read_file, replace
+from maint.files import make_folder, read_file, replace
 from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
@@ -221,7 +221,7 @@ def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
     if path is None:
         return
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
+        make_folder(path.parent, 0o755)  # the collector is another user
         figures, before = gathered(site, stores=not unasked), _families(path)
         if f'{{site="{site.settings.name}"' not in before.get("maint_info", f'{{site="{site.settings.name}"'):
             before = {}
@@ -313,7 +313,7 @@ class AtWork:
         if path is None:
             return
         with suppress(OSError), self._mutex:  # who writes the whole of it warns
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent, 0o755)
             text = "".join((_families(path) | _said(self._site, values)).values())
             replace(path, text.encode(), mode=0o644, durable=False)
 

@@ -35,9 +35,8 @@ from maint.cli.site.sites import redacts
 from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
-from maint.engine.lock import make_state_folder
 from maint.errors import Failure, Invalid, UsageError, WorkFailed
-from maint.files import visible
+from maint.files import explaining, make_folder, visible
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.catalogue import entries
@@ -217,8 +216,9 @@ def _ask(flags: Flags, screen: Screen, plan: Plan) -> None:
 
 
 def _start(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> None:
-    for path in writable(site):
-        make_state_folder(path)
+    for path, mode in writable(site).items():
+        with explaining(f"{path}, which it writes to, cannot be made", "make it, then again", WorkFailed):
+            make_folder(path, mode)
     if request.form == "systemd":
         installed.systemctl("daemon-reload", user=request.user)
         for file in files:
@@ -376,7 +376,9 @@ def _next(screen: Screen, site: str, found: Sequence[Path], *, user: bool) -> st
     if not installed.MANAGED.is_dir() or not any(path.name == timer for path in found):
         return None
     try:
-        return installed.systemctl("show", "-p", _ELAPSES, timer, user=user).strip().removeprefix(f"{_ELAPSES}=") or None
+        return (
+            installed.systemctl("show", "-p", _ELAPSES, timer, user=user).strip().removeprefix(f"{_ELAPSES}=") or None
+        )
     except WorkFailed as error:
         screen.warn(f"when it runs next cannot be told: {error.in_a_line}")
         return None

@@ -371,15 +371,16 @@ def program() -> str:
     raise WorkFailed("the program `maint` is not found", hint="install it, and call it by that name")
 
 
-def writable(site: SiteSettings) -> Sequence[Path]:
-    """Return the folders that a scheduled run writes to, but for those that systemd makes."""
+def writable(site: SiteSettings) -> Mapping[Path, int]:
+    """Return the folders that a scheduled run writes to, but for those that systemd makes, each with its mode."""
     backup = site.backup
     stores = [Path(one) for one in (backup.store, *backup.copies) if one.startswith("/")] if backup else []
     shared = [Path(one) for one in (site.shared_state,) if one and one.startswith("/")]
-    metrics = [site.metrics.parent] if site.metrics else []
-    pages = [site.report_folder] if site.report_folder else []
-    found = dict.fromkeys([site.state.parent, *stores, *shared, *metrics, *pages])
-    return [path for path in found if not path.is_relative_to(STATE_DIRECTORY)]
+    found = dict.fromkeys([site.state.parent, *stores, *shared], 0o700)
+    for path, mode in ((site.metrics and site.metrics.parent, 0o755), (site.report_folder, 0o750)):
+        if path:  # others read what lies there
+            found.setdefault(path, mode)
+    return {path: mode for path, mode in found.items() if not path.is_relative_to(STATE_DIRECTORY)}
 
 
 def _read(settings: Settings, site: SiteSettings) -> Sequence[Path]:

@@ -525,6 +525,21 @@ def test_who_spreads_the_starts_of_cron_is_told_that_it_cannot(config, units, fo
     assert (said.code, "cron spreads nothing" in said.err) == (0, form == "cron" and bool(words))
 
 
+def test_a_folder_that_others_read_is_made_for_them_whatever_the_umask_says(config, manager, tmp_path):
+    path = config(store=str(tmp_path / "store"))
+    path.write_text(path.read_text().replace("/srv/", f"{tmp_path}/srv/"))
+    before = os.umask(0o077)
+    try:
+        said, _ = manager("install", path)
+    finally:
+        os.umask(before)
+    assert said.code == 0, said.err
+    modes = {
+        one: (tmp_path / one).stat().st_mode & 0o777 for one in ("store", "srv/shared", "srv/pages", "etc/metrics")
+    }
+    assert modes == {"store": 0o700, "srv/shared": 0o700, "srv/pages": 0o750, "etc/metrics": 0o755}
+
+
 def test_what_the_service_manager_refuses_is_told(config, manager, tmp_path):
     (tmp_path / "broken").write_text("Verbindung unmöglich", "latin-1")  # the locale need not be ours
     said, _ = manager("install", config(store=str(tmp_path / "store")))
