@@ -149,7 +149,7 @@ def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None)
     words = f"what a backup does while the API redacts: {', '.join(trials.REDACTIONS)}"
     asker.settle(lambda word: trials.redaction(draft, word), Question(words, answers.on_redacted, default))
     draft.screen.say("4 of 6: SSH to the manager's host")
-    known = lab.ssh.known_hosts.read_bytes() if lab and lab.ssh and lab.ssh.known_hosts else b""
+    known = _known_hosts(lab) if lab else b""
     usual = trials.USUAL_KEYS
     host = draft.section("manager").get("host", "")
     asker.settle(
@@ -193,6 +193,14 @@ def _lab() -> SiteSettings:
     if not config.is_file():
         raise Invalid(f"there is no lab in {config.parent}", hint="maint lab up")
     return load_settings(ConfigFlags(config=str(config)), {"HOME": os.environ.get("HOME", "/")}).site()
+
+
+def _known_hosts(lab: SiteSettings) -> bytes:
+    path = lab.ssh.known_hosts if lab.ssh else None
+    if path is None:
+        return b""
+    with files.explaining(f"the host keys of the lab, {path}, cannot be read", "bring it up anew: maint lab up"):
+        return path.read_bytes()
 
 
 def _of_lab(answers: Answers, lab: SiteSettings) -> Answers:

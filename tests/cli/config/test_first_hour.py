@@ -185,6 +185,17 @@ def test_a_bucket_of_a_service_of_ones_own_is_tried_and_written_down(lab, here):
     assert f"access_key: file:{here}/key " in (here / "site.yaml").read_text()
 
 
+def test_a_lab_whose_host_keys_are_gone_is_told_and_is_no_bug(here):
+    (here / "config.yaml").write_text(
+        "sites: {lab: {manager: {host: 127.0.0.1, plain_port: 1, tls_port: 2, password: 'env:X'},"
+        " ssh: {known_hosts: gone, key: gone}}}\n"
+    )
+    said = maint("config", "init", "n.yaml", "--lab", "--keep-failing", "--dry-run", MAINT_LAB=str(here))
+    assert (said.code, f"{here}/gone, cannot be read" in said.err, "maint lab up" in said.err) == (3, True, True), (
+        said.err
+    )
+
+
 def test_an_answer_that_fails_may_be_kept_with_a_warning(lab, here):
     said = maint("config", "init", "site.yaml", *flags(lab, ssh="root@127.0.0.1:1"), "--keep-failing")
     assert said.code == 0, said.err
