@@ -23,6 +23,7 @@ from maint.render import from_file
 from maint.snapshots.retention_policy import required
 
 MANAGED = Path("/run/systemd/system")  # exists where systemd runs the machine
+LINGERING = Path("/var/lib/systemd/linger")  # holds a file named like each account whose units run without a login
 SYSTEM_UNITS = Path("/etc/systemd/system")
 CRON_FILES = Path("/etc/cron.d")
 OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from maint.cli.schedule.units import calendar
+from maint.config.paths import account
 from maint.errors import UsageError
 from maint.lab.create import SITE
 from maint.steps.manager import window
@@ -523,6 +524,18 @@ def test_whether_a_private_tmp_would_hide_a_secret_is_asked_of_each_that_is_read
 def test_who_spreads_the_starts_of_cron_is_told_that_it_cannot(config, units, form, words):
     said = install(config(), units, "--form", form, *words)
     assert (said.code, "cron spreads nothing" in said.err) == (0, form == "cron" and bool(words))
+
+
+def test_who_schedules_units_of_his_own_is_told_that_they_want_a_login_or_lingering(
+    config, manager, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("maint.cli.schedule.units.LINGERING", tmp_path)
+    path = config(store=str(tmp_path / "store"))
+    said, _ = manager("install", path)
+    assert (said.code, "loginctl enable-linger" in said.err) == (0, True), said.err
+    (tmp_path / account()).touch()
+    said, _ = manager("install", path)
+    assert (said.code, "loginctl enable-linger" in said.err) == (0, False), said.err
 
 
 def test_a_folder_that_others_read_is_made_for_them_whatever_the_umask_says(config, manager, tmp_path):
