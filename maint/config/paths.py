@@ -42,6 +42,14 @@ def absolute(path: str | Path) -> Path:
         raise Invalid(f"nobody knows the home folder of {path}", hint="name it by its whole path") from None
 
 
+def insist_on_text(path: Path, what: str) -> Path:
+    """Return a path; Invalid: it is no text, so that no file of ours, command or unit could name it."""
+    if any("\ud800" <= character <= "\udfff" for character in str(path)):
+        words = f"{what} {str(path)!r} lies where the name of a file or folder is no UTF-8 text"
+        raise Invalid(words, hint="give it, and the folders above it, names in UTF-8")
+    return path
+
+
 def user_file(environ: Mapping[str, str]) -> Path | None:
     """Return where a user's own configuration is, None for somebody without a home folder."""
     home = environ.get("HOME")
@@ -55,7 +63,7 @@ def config_file(
 
     Args:
         named: the file that --config or MAINT_CONFIG names; then no other is looked for. Invalid: it is not there, or
-            is a pipe, which nobody could read again who follows a command that was told.
+            is a pipe, which nobody could read again who follows a command that was told, or its path is no text.
         system: the file for the whole machine.
     """
     if named:
@@ -67,11 +75,11 @@ def config_file(
         if path.is_fifo():
             words = f"the configuration {path} is a pipe, which only one command could read"
             raise Invalid(words, hint="write it into a file: what is told to do next names that")
-        return path.resolve(), (path,)
+        return insist_on_text(path.resolve(), "the configuration"), (path,)
     user = user_file(environ)
     looked = (user, system) if user else (system,)
     found = next((path for path in looked if _is_there(path)), None)
-    return (found.resolve() if found else None), looked
+    return (insist_on_text(found.resolve(), "the configuration") if found else None), looked
 
 
 def unseen(path: Path) -> str:

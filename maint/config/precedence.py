@@ -10,7 +10,7 @@ import msgspec
 
 from maint.config import yaml
 from maint.config.error_messages import inside, members
-from maint.config.paths import CLOSED_HINT, config_file, expanded, state_folder, unseen
+from maint.config.paths import CLOSED_HINT, config_file, expanded, insist_on_text, state_folder, unseen
 from maint.config.schema import Config, Site, SiteSettings
 from maint.config.sites import Gathered, distinct, gather, read_files, site_names
 from maint.config.yaml import Document
@@ -147,7 +147,7 @@ class Settings:
         given, _ = self._state
         if given:
             # A path on the command line is meant from where it is typed; a path in the file is meant from the file.
-            return Path(expanded(given, self._environ)).absolute()
+            return insist_on_text(Path(expanded(given, self._environ)).absolute(), "the state folder")
         loaded = self._required()
         return loaded.config.state or state_folder(loaded.path, self._environ)
 

@@ -194,6 +194,18 @@ def test_a_number_in_a_variable_is_a_number_as_it_is_in_the_file(tmp_path: Path,
         load_settings(ConfigFlags(config=config), {"MAINT_MANAGER_PLAIN_PORT": given})
 
 
+def test_a_config_or_state_in_a_folder_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    strange = tmp_path / "\udcff"
+    config = write(strange / "c.yaml", ONE)
+    (tmp_path / "link.yaml").symlink_to(config)
+    for named in (config, tmp_path / "link.yaml"):
+        with pytest.raises(Invalid, match=r"the configuration '.*\\udcff/c.yaml' lies where the name"):
+            load_settings(ConfigFlags(config=str(named)), {})
+    found = load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", ONE))), {"MAINT_STATE": str(strange)})
+    with pytest.raises(Invalid, match=r"the state folder .* is no UTF-8 text"):
+        assert found.site()
+
+
 @pytest.mark.parametrize("key", ["MAINT_MANAGER_CA", "MAINT_MANAGER_HOST", "--store"])
 def test_what_is_no_text_is_named_by_the_variable_or_flag_that_gives_it(tmp_path: Path, key: str) -> None:
     config = str(write(tmp_path / "c.yaml", ONE))
