@@ -64,7 +64,8 @@ def make_folder(folder: Path, mode: int = 0o700) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         return
     if (got := stat.S_IMODE(folder.stat().st_mode)) & mode != mode:
-        folder.chmod(got | mode)
+        with suppress(OSError):  # a file system may have one mode for all
+            folder.chmod(got | mode)
     sync_folder(folder.parent)
 
 
