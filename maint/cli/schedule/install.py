@@ -104,7 +104,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest, jitter: str)
     stale = _stale(site, files, request)
     if request.own is None:
         _ask_manager(flags)
-    _warn(site, screen)
+    _warn(site, screen, request.form)
     if jitter and request.form == "cron":
         screen.warn("cron spreads nothing, whatever --jitter says; a timer would: --form systemd")
     if request.user and request.form == "systemd" and not visible(installed.LINGERING / account()):
@@ -250,11 +250,17 @@ def _stale(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleR
     return [*stale, *(path for path in unneeded if path not in wanted)]
 
 
-def _warn(site: SiteSettings, screen: Screen) -> None:
+def _warn(site: SiteSettings, screen: Screen, form: str) -> None:
     for key, reference in references(site).items():
-        kind = reference.partition(":")[0]
+        kind, _, name = reference.partition(":")
         if kind in ("env", "keyring"):
-            screen.warn(f"{key} is {kind}:…, which a scheduled run may not have; file:PATH is handed to it")
+            screen.warn(f"{key} is {kind}:…, which a scheduled run may not have; file:PATH it has")
+        elif kind == "credential" and (form == "cron" or not installed.hands_over()):
+            screen.warn(f"{key} is {reference}, and nothing here hands over credentials; file:PATH is read")
+        elif kind == "credential":
+            screen.warn(
+                f"{key} is {reference}: the unit needs a drop-in with LoadCredential={name}:PATH, if it has none"
+            )
     for variable in sorted(OVERRIDES.keys() & os.environ.keys()):
         screen.warn(f"{variable} is set here, and a scheduled run goes by the config file alone")
 

@@ -333,7 +333,7 @@ def _call(values: Mapping[str, object]) -> Sequence[str]:
 
 def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) -> dict[str, object]:
     state = site.state.parent
-    credentials = dict(_credentials(settings, site)) if request.form == "systemd" and _hands_over() else {}
+    credentials = dict(_credentials(settings, site)) if request.form == "systemd" and hands_over() else {}
     read, made = (request.own.reads, request.own.writes) if request.own else ((), ())
     handed = [path for _, path in credentials.values()]
     secrets = [path for _, path in _secret_files(settings, site) if path not in handed]
@@ -455,7 +455,7 @@ def _secret_files(settings: Settings, site: SiteSettings) -> Iterator[tuple[str,
             yield key, settings.folder / expanded(rest, os.environ)
 
 
-def _hands_over() -> bool:
+def hands_over() -> bool:
     """Whether systemd here is new enough to hand over credentials; where there is none, that elsewhere is."""
     with suppress(WorkFailed):
         found = re.match(r"systemd (\d+)", systemctl("--version", user=False))

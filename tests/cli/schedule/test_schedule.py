@@ -568,6 +568,15 @@ def test_what_a_scheduled_run_will_not_have_is_warned_of(config, units):
     assert "MAINT_MANAGER_HOST is set here" in said.err
 
 
+@pytest.mark.parametrize(("form", "told"), [("cron", "nothing here hands over"), ("systemd", "LoadCredential=cm:PATH")])
+def test_a_credential_that_the_schedule_does_not_hand_over_is_warned_of(config, units, form, told):
+    path = config()
+    path.write_text(path.read_text().replace('"file:password"', "credential:cm"))
+    said = install(path, units, "--form", form)
+    assert (said.code, f"manager.password is credential:cm{', ' if form == 'cron' else ': '}" in said.err) == (0, True)
+    assert told in said.err
+
+
 def test_lines_for_the_own_crontab_name_no_user(config, tmp_path):
     """As cron itself reads them: a user column would be run as a program."""
     said = maint("schedule", "install", "--config", str(config()), "--form", "cron", "--user", "--drill", "Sun 04:00",
