@@ -2,6 +2,7 @@
 
 import _thread
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,8 @@ from maint.model.formatting import show_duration
 from maint.retry import heeded
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
-_GRACE = 900.0  # seconds to put things in order after a limit; one that somebody swallowed passes again then
+_GRACE = 900.0  # seconds to put things in order after a limit, before it passes again
+_LOOK = 1.0  # seconds after which what was raised is looked for: where a library swallowed it, it is raised again
 _AGAIN = 0.05  # seconds after which what was lost is raised once more
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the second, where there is no other, sleeps with it
 
@@ -58,6 +60,11 @@ class _Limit:
     def put_off(self, until: float) -> None:
         """Set the deadline anew, in the seconds of `uptime`."""
         self.deadline = until
+
+    @property
+    def is_swallowed(self) -> bool:
+        """Whether nobody holds any more what was raised: whoever handles a failure does, or lets it go on."""
+        return self.passed is not None and sys.getrefcount(self.passed) == 2  # here, and as the argument
 
 
 class _Alarm:
@@ -104,19 +111,20 @@ class _Alarm:
                 self._timer.set(_AGAIN)
 
     def _arm(self) -> None:
-        self._timer.set(max(self.left() or 0.0, _SOON))
+        after = max(self.left() or 0.0, _SOON)
+        self._timer.set(min(after, _LOOK) if any(limit.passed for limit in self._open) else after)
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
         now = uptime()
-        passed = [limit for limit in self._open if limit.deadline <= now]
+        passed = [limit for limit in self._open if limit.deadline <= now or limit.is_swallowed]
         for limit in passed:
             limit.put_off(now + _GRACE)
+        for first in passed[:1]:
+            first.passed = DeadlinePassed(f"the limit of {show_duration(first.of)} has passed", limit=first)
         if self._open:  # where none has passed, one was put off, or the timer's clock ran a hair ahead of ours
             self._arm()
-        if passed:
-            first = passed[0]
-            first.passed = DeadlinePassed(f"the limit of {show_duration(first.of)} has passed", limit=first)
-            raise first.passed
+        if passed and passed[0].passed:
+            raise passed[0].passed
 
 
 _ALARM = _Alarm()

@@ -55,15 +55,17 @@ def test_an_outer_limit_still_holds_after_an_inner_one() -> None:
 def test_a_limit_that_has_passed_leaves_what_follows_the_failure_alone() -> None:
     clock = SystemClock()
     with clock.limit(0.05):
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(DeadlinePassed) as failure:
             _wait()
         with clock.limit(9000):
-            assert 600 < (seconds_left() or 0) <= 900  # swallowed, it would pass once more
+            assert 600 < (seconds_left() or 0) <= 900  # it would pass once more
         assert 600 < (seconds_left() or 0) <= 900
         time.sleep(0.1)
         with pytest.raises(DeadlinePassed, match="0\\.1s") as passed, clock.limit(0.1):
             _wait()
         assert not is_of_another(passed.value)
+        time.sleep(1.2)
+        assert failure.value.limit  # is held
 
 
 def test_a_limit_around_is_told_from_ones_own_even_where_both_have_passed() -> None:
@@ -88,6 +90,25 @@ def test_no_limit_is_no_limit() -> None:
 def test_a_limit_of_nothing_has_passed_at_once() -> None:
     with pytest.raises(DeadlinePassed), SystemClock().limit(0):
         _wait()
+
+
+def test_a_limit_that_a_library_swallows_passes_again_soon() -> None:
+    with pytest.raises(DeadlinePassed), SystemClock().limit(0.1):
+        with suppress(Exception):
+            _wait()
+        _wait()
+
+
+def test_who_puts_things_in_order_after_a_limit_is_left_in_peace() -> None:
+    order: list[int] = []
+    with pytest.raises(DeadlinePassed), SystemClock().limit(0.1):
+        try:
+            _wait()
+        finally:
+            for number in range(25):
+                time.sleep(0.1)
+                order.append(number)
+    assert len(order) == 25
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.001, 0.0015])
