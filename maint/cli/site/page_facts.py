@@ -314,7 +314,7 @@ def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
     try:
         found = _compared(site, before, after)
     except Failure as error:
-        return Day(before.id, after.id, after.taken_at, problem=error.message)
+        return Day(before.id, after.id, after.taken_at, problem=_text(error.message))
     with suppress(OSError):  # it is worked out again
         if site.state.is_dir():
             make_folder(path.parent)
@@ -327,9 +327,17 @@ def _compared(site: Site, before: Snapshot, after: Snapshot) -> Day:
         return Day(before.id, after.id, after.taken_at, problem="one of them has no redacted copy")
     sides = [of_snapshot(site, one, redacted=True) for one in (before, after)]
     found = differences(site, *sides).differences
-    changes = [Change(*place(one.steps), _short(one.before), _short(one.after)) for one in found[:_MOST]]
+    named = [(tuple(map(_text, one.steps)), one) for one in found[:_MOST]]
+    changes = [Change(*place(steps), _short(one.before), _short(one.after)) for steps, one in named]
     return Day(before.id, after.id, after.taken_at, changes, more=len(found) - len(changes))
 
 
 def _short(value: str | None) -> str | None:
-    return value if value is None or len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    if value is None:
+        return None
+    return _text(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…")
+
+
+def _text(value: str) -> str:
+    """Return a text of an export as a file may hold it: half a surrogate pair is spelled out."""
+    return value.encode("utf-8", "backslashreplace").decode()

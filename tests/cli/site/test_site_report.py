@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ import pytest
 from maint.cli.site import page_facts
 from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import load
+from maint.deployment.compare import compare
+from maint.deployment.normalize import normalize
+from maint.deployment.secrets import Fingerprint
 from maint.files import keep_record, kept_record
 from maint.lab.running import Lab
 from maint.model.snapshot import Judgement, Part, Purpose, Redaction, Snapshot
@@ -149,3 +153,21 @@ def test_only_a_backup_of_the_deployment_is_meant_as_a_way_back(
                    restorable=restorable, versions={}, parts=parts, judgement=seen)  # fmt: skip
     found = page_facts._shot(Entry(one.id, one, None, None), {}, at)
     assert (found.kind, found.meant) == (kind, kind != "other")
+
+
+def test_half_a_surrogate_pair_in_what_changed_ends_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = [
+        b'{"clusters" : [ {"name" : "a", "config" : {"items" : [ {"name" : "x\\ud800", "value" : "%b"} ]}} ]}' % value
+        for value in (b"1\\udfff", b"2\\udfff")
+    ]
+    found = compare(*(normalize([one], Fingerprint(b"k")) for one in settings))
+    monkeypatch.setattr(page_facts, "of_snapshot", lambda *_, **__: None)  # which would read these from a store
+    monkeypatch.setattr(page_facts, "differences", lambda *_: found)
+    at = datetime(2026, 1, 15, 3, tzinfo=UTC)
+    part, seen = Part(REDACTED_COPY, 1, "0" * 64, 1, "0" * 64), Judgement(Redaction.NONE, True, True, {}, ())
+    one = Snapshot(id="20260115T030000.000Z-aaaa", site=SITE, taken_at=at, purpose=Purpose.BACKUP,
+                   restorable=True, versions={}, parts=(part,), judgement=seen)  # fmt: skip
+    day: Any = page_facts._day(SimpleNamespace(state=tmp_path), one, one)  # type: ignore[arg-type]  # as much of a site
+    assert page_facts._day(SimpleNamespace(state=tmp_path), one, one) == day  # type: ignore[arg-type]  # as it was kept
+    (change,) = day.changes
+    assert (change.property, change.before, change.after) == ("config/x\\ud800", "1\\udfff", "2\\udfff")
