@@ -162,6 +162,7 @@ CODES = {"doctor": 1}  # what stands in the way of a restore is said: keys of ho
 LOOKS["doctor"] = "FAIL"
 PYTHONS = re.compile(r"\b(None|True|False|[A-Z]\w*Error|Input should|Traceback)\b")  # words that mean nothing to users
 PROVING = {"kinit", "klist", "kdestroy"}  # whether a keytab opens its account, in a private folder
+VERSION = ["systemctl", "--version"]  # whether systemd hands over credentials: so the files are shown as they would be
 
 
 class Ground(NamedTuple):
@@ -320,7 +321,7 @@ def test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing(
     real = subprocess.Popen
 
     def spied(words: list[str], **more: object) -> object:
-        if words[0] not in PROVING:
+        if words[0] not in PROVING and words != VERSION:
             started.append(words)
         return real(words, **more)  # type: ignore[call-overload]
 
