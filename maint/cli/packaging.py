@@ -87,9 +87,9 @@ def bundle(
     if flags.dry_run:
         flags.screen().emit({"path": str(target)}, f"would fetch {len(tested().splitlines())} wheels into {target}")
         return
-    with writing(target):
-        try_writing(target)
     with tempfile.TemporaryDirectory() as name, _in_room_for_temporary(folder := Path(name)):
+        with writing(target):
+            try_writing(target)
         (folder / "constraints.txt").write_text(tested(hashes=True))
         _fetch(folder, python)
         own = own_wheel(folder / "wheels")

@@ -96,6 +96,8 @@ def _lock(folder: Path, what: str, doing: str, clock: Clock) -> Iterator[None]:
         yield
         _name(handle, None)
     finally:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)  # what was begun meanwhile may have it open for another moment
         os.close(handle)
 
 

@@ -70,7 +70,7 @@ def _made(path: Any) -> Any:
 
 def _failure(kind: str, site: Site) -> None:
     if kind in ("SIGINT", "SIGTERM", "SIGKILL"):
-        time.sleep(0.25)  # one that follows another at once counts for the same
+        time.sleep(0.55)  # one that follows another at once counts for the same
         os.kill(os.getpid(), getattr(signal, kind))
         site.clock.sleep(5)
     elif kind == "sleep":
