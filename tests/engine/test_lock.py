@@ -68,13 +68,13 @@ def test_the_lock_is_free_after_the_work_and_names_nobody(tmp_path, other):
 
 def test_a_process_that_was_begun_under_the_lock_does_not_hold_it_on(tmp_path):
     with site_lock(tmp_path, "prod", "a test", SystemClock()):
-        if (child := os.fork()) == 0:  # as any is for a moment, before it becomes another program
-            signal.pause()
+        handle = next(int(one.name) for one in Path("/proc/self/fd").iterdir() if one.resolve() == tmp_path / "lock")
+        child = subprocess.Popen(["sleep", "60"], pass_fds=[handle])  # as any has it open until it is another program
     try:
         assert not is_held(tmp_path)
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.kill()
+        child.wait()
 
 
 def test_a_failure_under_the_lock_frees_it(tmp_path):
