@@ -66,7 +66,7 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("silent")
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
         plain, port = server.getsockname()[1], other.getsockname()[1]
-        (folder / "word").write_text("password\n")
+        (folder / "word").write_text("No-0ne.says-it\n")
         (folder / "word").chmod(0o600)
         (folder / "identity").write_text(IDENTITY.reveal())
         (folder / "identity").chmod(0o600)

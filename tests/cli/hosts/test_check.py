@@ -462,7 +462,7 @@ def test_a_support_matrix_decides_which_releases_pass(operator: Operator, tmp_pa
     (tmp_path / "numbers.yaml").write_text("os: [7.9]\n")
     choice = ("host", "check", "--check", "os.release", "-o", "json")
     without = operator(*choice, "--save-facts", str(tmp_path / "facts.json"))
-    assert (without.code, {f["state"] for f in without.json["findings"]}) == (7, {"skip"})
+    assert (without.code, [f for f in without.json["findings"] if f["state"] != "skip"]) == (7, [])
     said = operator(*choice, "--matrix", str(tmp_path / "matrix.yaml"))
     assert (said.code, {f["state"] for f in said.json["findings"]}) == (1, {"fail"})
     later = maint(*choice, "--matrix", str(tmp_path / "matrix.yaml"), "--facts", str(tmp_path / "facts.json"))
