@@ -148,6 +148,7 @@ _MENDS = {
     errno.EROFS: f"{WRITABLE}, then again",
     errno.ENOSPC: "make room there, or inodes where `df -i` shows none, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",
+    errno.EBADF: "it is closed (`>&-`): open it; `> /dev/null` is for what nobody is to read",
     errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",
     errno.ENOLCK: "have its file system mounted with locks (NFS: rpc.statd runs), or name a folder on a local disk",
     errno.EISDIR: "name another file; or, if maint named it, a folder lies in the place of that file: move it away",

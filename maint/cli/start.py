@@ -27,7 +27,8 @@ def main() -> None:
     os.environ.pop("SSLKEYLOGFILE", None)  # by what a TLS library writes there, passwords on the wire can be read
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed: the next file would have its number, and get the words
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            access = os.O_RDONLY if name == "stdout" else os.O_RDWR  # data that nobody gets is not written
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.RawIOBase):

@@ -100,11 +100,14 @@ def test_the_package_runs_as_a_program() -> None:
         ("{maint} playbook list -o json > /dev/full", 1, "standard output cannot be written"),
         ("{maint} backup --help > /dev/full", 1, "standard output cannot be written"),
         ("{maint} -o json --version > /dev/full", 1, '"error": {"message": "standard output cannot be written'),
-        ("{maint} playbook list >&-", 0, ""),
-        ("{maint} playbook list <&- >&- 2>&-", 0, ""),
+        ("{maint} playbook list >&-", 1, "standard output cannot be written: Bad file descriptor"),
+        ("{maint} -o json --version >&-", 1, '"hint": "it is closed'),
+        ("{maint} playbook list <&- >&- 2>&-", 1, ""),
+        ("{maint} playbook list <&- 2>&-", 0, ""),
+        ("{maint} playbook list > /dev/null", 0, ""),
     ],
 )
-def test_a_full_or_closed_output_is_no_bug(command: str, code: int, words: str) -> None:
+def test_what_a_full_or_closed_output_does_not_take_is_told_and_no_bug(command: str, code: int, words: str) -> None:
     whole = command.format(maint=f"{sys.executable} -m maint")
     ended = subprocess.run(["sh", "-c", whole], capture_output=True, text=True, check=False)
     assert (ended.returncode, words in ended.stderr, "bug" in ended.stderr) == (code, True, False), ended.stderr
