@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from maint.cli.options import Connection, Flags
+from maint.cli.options import Connection, Flags, pairs_of
 from maint.config import yaml
 from maint.config.fields import endpoint, jobs_api
 from maint.config.paths import absolute, home
 from maint.config.precedence import ConfigFlags, Settings, load_settings
 from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets, check_reference
+from maint.config.stores import S3Settings
 from maint.errors import Invalid, UsageError
 from maint.files import remove, visible, writing
 from maint.files import replace as write_file
@@ -59,7 +60,7 @@ _BELOW = 2  # SITE/ID/manifest.json: what stands below a site in the name of a m
 _READS_STORE = re.compile(
     r"maint (?:backup (?:diff|files|list|prune|show|verify)|playbook resume|restore (?:plan|run))\b(?![^`]*--store)"
 )
-_S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
+_S3 = [name for name in S3Settings.model_fields if name != "buckets"]
 
 
 def settings_of(flags: Flags) -> Settings:
@@ -248,10 +249,9 @@ def _host_and_ports(text: str) -> tuple[str, list[int]]:
 def s3_of(said: Iterable[str]) -> dict[str, Json]:
     """Return `backup.s3` as `--s3` says it; UsageError where an item is none."""
     found: dict[str, Json] = {}
-    for item in said:
-        name, equals, value = item.partition("=")
-        if name not in _S3 or not equals:
-            raise UsageError(f"--s3 {item!r} makes no sense", hint=f"--s3 NAME=VALUE with {', '.join(_S3)}")
+    for name, value in pairs_of("--s3", said, "endpoint=URL").items():
+        if name not in _S3:
+            raise UsageError(f"--s3 {name!r} is not known", hint=f"--s3 NAME=VALUE with {', '.join(_S3)}")
         found[name] = _absolute(value) if name == "ca" else _reference(value) if name.endswith("_key") else value
     return found
 

@@ -127,8 +127,7 @@ class S3Store:
             if self._head(key) is not None:
                 raise FileExistsError(f"there is a file {name} already in {self.location}")
             self._prove_condition()
-        passing = _PASSING.fullmatch(name) or is_trial(name)
-        kept = {} if passing else self._service.retention()
+        kept = {} if _PASSING.fullmatch(name) else self._service.retention(trial=is_trial(name))
         upload = _Upload(self._client, self._bucket, key, kept, self._takes_pieces)
         try:
             yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))

@@ -534,11 +534,14 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
     backup = BackupSettings.model_construct(store=f"s3://{bucket}", s3=s3)
     store = open_store(f"s3://{bucket}", Access(backup, None, Values()))
     lasting = ("site/a/part", "trial-run/1/a", f"trial-{'0' * 16}/1/a", "lease/1/a", "under-way/1/a", "site/1/lease/a")
-    passing = ("site/under-way/run", "site/lease/1", "site/clock/1", f"site/trial-{'0' * 16}")
-    for name in (*lasting, f"site/1/trial-{'0' * 16}", *passing):
+    passing, trial = ("site/under-way/run", "site/lease/1", "site/clock/1"), f"site/trial-{'0' * 16}"
+    for name in (*lasting, f"site/1/trial-{'0' * 16}", *passing, trial):
         put(store, name)
-        mode = client.head_object(Bucket=bucket, Key=name).get("ObjectLockMode")
-        assert (name, mode) == (name, None if name in passing else "COMPLIANCE")
+        head = client.head_object(Bucket=bucket, Key=name)
+        assert (name, head.get("ObjectLockMode")) == (name, None if name in passing else "COMPLIANCE")
+        if name not in passing:
+            left = head["ObjectLockRetainUntilDate"] - datetime.now(UTC)
+            assert (left < timedelta(hours=2)) is (name == trial)
     store.remove("site/a/part")
     assert "site/a/part" not in list(store.names("site"))  # hidden, and still there
     versions = [one for one in client.list_object_versions(Bucket=bucket)["Versions"] if one["Key"] == "site/a/part"]
@@ -569,9 +572,10 @@ def test_a_lock_on_a_bucket_made_without_is_told_with_what_to_do_about_it(object
     )
     backup = BackupSettings.model_construct(store="s3://backups", s3=s3)
     store = open_store("s3://backups/unlocked", Access(backup, None, Values()))
-    with pytest.raises(StoreFailed, match="cannot write") as told:
-        put(store, "site/a/part")
-    assert told.value.hint == "leave backup.s3.lock out, or name a bucket that was made with object lock"
+    for name in ("site/a/part", trial_name("site")):  # what looks whether anything can be written, as well
+        with pytest.raises(StoreFailed, match="cannot write") as told:
+            put(store, name)
+        assert told.value.hint == "leave backup.s3.lock out, or name a bucket that was made with object lock"
 
 
 def test_a_lock_that_all_buckets_have_can_be_left_out_of_one_as_its_refusal_says(object_store: str) -> None:

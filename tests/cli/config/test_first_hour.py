@@ -179,10 +179,13 @@ def test_a_bucket_of_a_service_of_ones_own_is_tried_and_written_down(lab, here):
         keys = [word for name in ("access_key", "secret_key") for word in ("--s3", f"{name}=file:key")]
         elsewhere = maint(*words, *keys, "--s3", "endpoint=http://127.0.0.1:1", "-o", "json")
         assert (elsewhere.code, "`--s3 endpoint=URL`" in elsewhere.error["hint"]) == (1, True), elsewhere.err
-        said = maint(*words, *keys, "--s3", f"endpoint={endpoint}")
+        unlocked = maint(*words, *keys, "--s3", f"endpoint={endpoint}", "--s3", "lock=35d", "-o", "json")
+        assert (unlocked.code, "made with object lock" in unlocked.error["hint"]) == (1, True), unlocked.err
+        said = maint(*words, *keys, "--s3", f"endpoint={endpoint}", "--s3", "region=eu-west-1", "--s3", "lock=0s")
         assert (said.code, "can be written to: a file was put there" in said.err) == (0, True), said.err
         assert states(here / "site.yaml")["store"] == "ok"
-    assert f"access_key: file:{here}/key " in (here / "site.yaml").read_text()
+    written = (here / "site.yaml").read_text()
+    assert f"access_key: file:{here}/key " in written and "lock: 0s" in written
 
 
 def test_a_lab_whose_host_keys_are_gone_is_told_and_is_no_bug(here):
