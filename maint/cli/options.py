@@ -143,15 +143,16 @@ def seconds_of(flag: str, text: str) -> float:
 
 
 def pairs_of(flag: str, texts: Iterable[str] | None, example: str) -> dict[str, str]:
-    """Return what a repeatable flag was given as KEY=VALUE; UsageError where one is not."""
-    found = {}
+    """Return what a repeatable flag was given as KEY=VALUE; UsageError where one is not, or a key has two values."""
+    found: dict[str, str] = {}
     for text in texts or ():
         key, sign, value = text.partition("=")
         if not (key and sign):
             raise UsageError(
                 f"{flag} {text!r} is not key=value", hint=f"KEY=VALUE is expected, such as {flag} {example}"
             )
-        found[key] = value
+        if found.setdefault(key, value) != value:  # neither is told: it may be a secret
+            raise UsageError(f"{flag} {key}=… is given twice", hint="leave out the one that is not meant")
     return found
 
 

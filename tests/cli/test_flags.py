@@ -11,6 +11,7 @@ import maint as package
 from maint.config.yaml import load
 from tests.steps.operator import environment, maint
 
+SIGNER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAYfuQv//shKDBwwszxMy7/rEeDeMZCLGxDmuE/4hYTg"
 READS = [
     ("site", "list"),
     ("site", "status"),
@@ -126,6 +127,23 @@ def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_sto
     said = folder(*words, *json)
     assert (said.code, said.out, message in said.error["message"]) == (2, "", True), said.err
     assert (said.error["exit"], "--help`" in said.error["hint"]) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "one", "other"),
+    [
+        (("playbook", "plan", "stop-cluster", "--set"), "cluster=base", "cluster=ecs-01"),
+        (("playbook", "resume", "--set"), "applied=yes", "applied=no"),
+        (("lab", "up", "--switch"), "redirect=301", "redirect=302"),
+        (("vc", "job", "run", "--name", "any", "--variable"), "day=monday", "day=friday"),
+        (("backup", "list", "--store", "s3://any", "--signed-by", SIGNER, "--s3"), "ca=one", "ca=other"),
+    ],
+)
+def test_a_name_that_is_given_two_values_is_wrong_usage_and_neither_is_shown(folder, words, one, other):
+    said = folder(*words, one, words[-1], other, "-o", "json")
+    told = f"{words[-1]} {one.partition('=')[0]}=… is given twice"
+    assert (said.code, said.error["message"], said.error["hint"]) == (2, told, "leave out the one that is not meant")
+    assert "is given twice" not in folder(*words, one, words[-1], one, "--dry-run").err
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from maint.cli.configless import state_home
+from maint.cli.options import pairs_of
 from maint.config.paths import absolute
 from maint.errors import Invalid, UsageError
 from maint.lab.switches import UnknownSwitch, parse
@@ -14,7 +15,7 @@ from maint.lab.switches import UnknownSwitch, parse
 def switches_of(words: Iterable[str]) -> dict[str, str]:
     """Return what NAME=VALUE sets switches to, by name; UsageError: no such switch, or no such value."""
     try:
-        return parse(words)
+        return parse(f"{name}={value}" for name, value in pairs_of("--switch", words, "NAME=VALUE").items())
     except UnknownSwitch as error:
         raise UsageError(f"--switch: {error}", hint="`maint help lab` lists the switches") from None
 
