@@ -224,7 +224,8 @@ def _cluster(manager: ManagerSight, cluster: Cluster, full: bool) -> Mapping[str
         for item in objects_of(manager.get(f"/clusters/{quote(cluster.name, safe='')}/services")):
             kept = {one: _word(item.get(key)) for one, key in fields.items()}
             services.append({**kept, "name": _word(item.get("name")) or ""})
-    return {"name": cluster.name, "type": cluster.type, "services": services, "display": cluster.display_name}
+    kind = "EXPERIENCE_CLUSTER" if cluster.is_ecs else cluster.type  # an old API version names none
+    return {"name": cluster.name, "type": kind, "services": services, "display": cluster.display_name}
 
 
 FORMAT = 1

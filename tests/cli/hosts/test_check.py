@@ -524,6 +524,16 @@ def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(
     assert words in finding["observed"], finding["observed"]
 
 
+def test_the_data_services_are_known_by_their_version_where_an_old_api_version_names_no_type(
+    operator: Operator, tmp_path: Path
+) -> None:
+    old = tmp_path / "config.yaml"
+    old.write_text(Path(operator.config).read_text().replace('clusters: "v45"', 'clusters: "v30"'))
+    words = ("host", "check", "--check", "cde.ozone", "--phase", "before-install", "-o", "json")
+    found = [operator(*words, MAINT_CONFIG=str(config)).json["findings"] for config in (operator.config, old)]
+    assert found[0] == found[1] and found[0][0]["observed"] == "no base cluster has Ozone"
+
+
 @pytest.mark.parametrize(("base", "known"), [("base", True), ("Base Cluster 1", True), ("Base Cluster 2", False)])
 def test_the_base_cluster_of_a_plan_may_be_named_as_the_wizard_shows_it(
     operator: Operator, tmp_path: Path, base: str, known: bool
