@@ -27,11 +27,15 @@ QUESTIONS = {
     "space": f'{_EXISTING.format(paths=" ".join(PATHS))} for p in $s; do df -Pk $p | sed -n "2s|^|$p |p"; done; true',
     "inodes": f"{_EXISTING.format(paths=' '.join(PATHS[:7]))} df -Pi $s; true",
     "mounts": "cat /proc/mounts",
+    "layers": "for d in $(sed -n 's|^\\(/dev/[dm][^ ]*\\) .*|\\1|p' /proc/mounts); do echo $d $(lsblk -snro TYPE $d);"
+    " done; true",
     "tmp": 'echo "options=$(findmnt -no OPTIONS --target /tmp)"; echo "mode=$(stat -c %a /tmp)"',
     "ecs_folders": f"for p in {' '.join(p for kind in _ECS_FOLDERS for p in kind)}; do [ -d $p ] &&"
     ' echo "$p $(findmnt -no TARGET --target $p) $(df -Pk $p | sed -n 2p)"; done; true',
 }
 _DATA = re.compile(r"/(data(?!base)|grid|hadoop|dfs)")  # a database's volume is none of the platform's
+_LAYERED = ("/dev/mapper/", "/dev/dm-", "/dev/md")
+_FINE = {"crypt", "disk", "mpath", "part"}  # as lsblk calls what spreads and copies nothing: encryption, ways to a disk
 _REAL = ("ext2", "ext3", "ext4", "xfs", "btrfs")
 
 
@@ -102,7 +106,7 @@ def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:
 
 
 @Check(
-    id="disk.data.mount", profiles="B", severity=WARN, asks=("mounts",), source="RA",
+    id="disk.data.mount", profiles="B", severity=WARN, asks=("mounts", "layers"), source="RA",
     expected="data volumes on ext4 or xfs, with noatime, neither LVM nor RAID nor NFS",
     why="The platform spreads and copies data itself; layers below only make it slower.",
     remedy="mount the volumes by themselves, with noatime, in /etc/fstab",
@@ -111,6 +115,7 @@ def _data_mounts(host: HostFacts) -> Verdict:
     data = [row for row in _mounts(host) if _DATA.match(row[1])]
     if not data:
         raise NotApplicable("no data volumes below /data, /grid, /hadoop or /dfs")
+    layers = {words[0]: words[1:] for line in host.lines("layers") if (words := line.split())}
     wrong, anew, timed = [], [], []
     for source, target, kind, options in data:
         if kind not in ("ext4", "xfs"):
@@ -119,8 +124,9 @@ def _data_mounts(host: HostFacts) -> Verdict:
         if "noatime" not in options:
             wrong.append(f"{target} without noatime")
             timed.append(quote(target))
-        if source.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")):
-            wrong.append(f"{target} on {source}")
+        below = layers.get(source, [])
+        if source.startswith(_LAYERED) and not (below and _FINE.issuperset(below)):
+            wrong.append(f"{target} on {source}{f' ({below[0]})' if below else ''}")
             anew.append(target)
     remedy = f"for d in {' '.join(timed)}; do mount -o remount,noatime $d; done # and in /etc/fstab" if timed else ""
     if anew:  # what is on them goes

@@ -91,7 +91,7 @@ class _Wrong(ValueError):
 
 
 # What an older version did not ask, by what it asked of the same hosts.
-_YOUNGER = {"volumes": "nodes", "jdbc_roles": "java", "jdbc": "java", "db_properties": "java"}
+_YOUNGER = {"volumes": "nodes", "jdbc_roles": "java", "jdbc": "java", "db_properties": "java", "layers": "mounts"}
 
 
 class _File(msgspec.Struct, frozen=True):

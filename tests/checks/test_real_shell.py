@@ -46,7 +46,16 @@ def root() -> Iterator[Path]:
 def told(root: Path, question: str, **programs: str) -> Answered:
     """Return what an account that owns nothing is told by a host whose files lie in a folder; `programs`: by name."""
     text = CHECKS.questions()[question]
-    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-", "/run/", "/opt/", "/usr/java/"):
+    for place in (
+        "/var/lib/",
+        "/etc/krb5.conf",
+        "/etc/rancher",
+        "/etc/cloudera-scm-",
+        "/run/",
+        "/opt/",
+        "/usr/java/",
+        "/proc/mounts",
+    ):
         text = text.replace(place, f"{root}{place}")
     for name, content in programs.items():
         (root / name).write_text(f"#!/bin/sh\n{content}\n")
@@ -92,6 +101,28 @@ def test_psycopg2_is_looked_for_where_hue_runs(root: Path, hue: bool, found: int
     programs = dict.fromkeys(("python3", "python2", "python3.8", "python3.9", "python3.11"), python)
     verdict = CHECKS["os.python"].judge(host({"python": told(root, "python", **programs)}))
     assert (verdict.state, "psycopg2" in verdict.observed) == (state, state is State.WARN), verdict
+
+
+@pytest.mark.parametrize(
+    ("device", "layers", "state"),
+    [
+        ("mapper/luks-1", r"crypt\npart\ndisk", State.PASS),
+        ("mapper/mpatha", r"mpath\ndisk\ndisk", State.PASS),
+        ("dm-4", r"lvm\ncrypt\ndisk", State.WARN),
+        ("md0", r"raid1\ndisk\ndisk", State.WARN),
+        ("mapper/luks-1", "", State.WARN),
+    ],
+)
+def test_what_lies_below_a_volume_of_data_is_asked_of_the_kernel_not_read_from_its_name(
+    root: Path, device: str, layers: str, state: State
+) -> None:
+    lines = "proc /proc proc rw 0 0", "/dev/sda1 / xfs rw 0 0", f"/dev/{device} /data/1 xfs rw,noatime 0 0"
+    (root / "proc").mkdir()
+    (root / "proc/mounts").write_text("\n".join(lines) + "\n")
+    lsblk = f"[ \"$*\" = '-snro TYPE /dev/{device}' ] && printf '{layers}'"
+    answers = {"mounts": told(root, "mounts"), "layers": told(root, "layers", lsblk=lsblk)}
+    assert answers["layers"].out.split()[0] == f"/dev/{device}"
+    assert CHECKS["disk.data.mount"].judge(host(answers)).state is state
 
 
 @pytest.mark.parametrize(("shown", "state"), [("-----BEGIN CERTIFICATE-----", State.PASS), ("CONNECTED", State.FAIL)])

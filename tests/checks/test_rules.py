@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maint.checks.check import Verdict, judge
-from maint.checks.facts import Answered, ManagerFacts
+from maint.checks.facts import NOT_ASKED, Answered, ManagerFacts
 from maint.checks.registry import CHECKS
 from maint.checks.tls import FILES
 from maint.model.fleet import State
@@ -101,8 +101,14 @@ CASES = [
     ("net.ipv6", {"ipv6": ""}, ERROR),
     ("net.multihome", {"global_addresses": ""}, ERROR),
     ("disk.inodes", {"inodes": "junk"}, ERROR),
-    ("disk.data.mount", {"mounts": "/dev/mapper/vg-db /database xfs rw 0 0\n"}, SKIP),
-    ("disk.data.mount", {"mounts": "/dev/mapper/vg-db /data01 xfs rw,noatime 0 0\n"}, WARN),
+    ("disk.data.mount", {"mounts": "/dev/mapper/vg-db /database xfs rw 0 0\n", "layers": ""}, SKIP),
+    ("disk.data.mount", {"mounts": "/dev/mapper/vg-db /data01 xfs rw,noatime 0 0\n", "layers": "/dev/mapper/vg-db lvm disk"}, WARN),
+    ("disk.data.mount", {"mounts": "/dev/mapper/x /data01 xfs rw,noatime 0 0\n", "layers": "/dev/mapper/x"}, WARN),  # no lsblk
+    ("disk.data.mount", {"mounts": "/dev/mapper/x /data01 xfs rw,noatime 0 0\n", "layers": NOT_ASKED}, WARN),
+    ("disk.data.mount", {"mounts": "/dev/mapper/luks /data01 xfs rw,noatime 0 0\n", "layers": "/dev/mapper/luks crypt part disk"}, PASS),
+    ("disk.data.mount", {"mounts": "/dev/dm-3 /data01 xfs rw,noatime 0 0\n", "layers": "/dev/dm-3 mpath disk disk"}, PASS),
+    ("disk.data.mount", {"mounts": "/dev/dm-3 /data01 xfs rw,noatime 0 0\n", "layers": "/dev/dm-3 crypt lvm part disk"}, WARN),
+    ("disk.data.mount", {"mounts": "/dev/md0 /data01 xfs rw,noatime 0 0\n", "layers": "/dev/md0 raid1 disk disk"}, WARN),
     ("disk.ro", {"mounts": "junk"}, ERROR),
     ("ecs.iptables.backend", {"iptables_version": "junk", "os_release": RHEL9}, ERROR),
     ("time.skew", {"clock_begin": "nan", "clock_end": "nan"}, ERROR),
