@@ -3,14 +3,17 @@
 import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 
 import msgspec
 
+from maint.errors import WorkFailed
 from maint.model.json import objects_of
 from maint.model.virtual_cluster import Job, Resource, text_of
 from maint.ports import VirtualClusterSight
 from maint.ports.streams import Answer
+from maint.snapshots.virtual_clusters.blobs import worker_pool
 
 _LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
 _ONE_AT_A_TIME = Lock()  # Python 3.11 counts the depth of all that is parsed in one place: SystemError
@@ -83,6 +86,26 @@ def live_dag(cluster: VirtualClusterSight, job: Job, resource: Callable[[str], R
             with cluster.download(name, path) as answer:
                 return read_dag_from(answer)
     return None
+
+
+def jobs_and_dags(cluster: VirtualClusterSight) -> list[tuple[Job, Dag | None]]:
+    """Return the jobs that are listed, and those that their DAGs call and no list shows (J14), each with its DAG."""
+
+    def read(job: Job) -> Dag | None:
+        with suppress(WorkFailed):  # its file may go while it is looked for
+            return live_dag(cluster, job, cluster.resource) if job.type == "airflow" else None
+        return None
+
+    found, asked, fresh = list[tuple[Job, Dag | None]](), set[str](), cluster.jobs()
+    with worker_pool() as (hands, _):
+        while fresh:
+            asked |= {job.name for job in fresh}
+            read_now = list(zip(fresh, hands.map(read, fresh), strict=True))
+            found += read_now
+            called = sorted({name for _, dag in read_now if dag for name in dag.calls} - asked)
+            asked |= {*called}
+            fresh = [job for job in hands.map(cluster.job, called) if job is not None]
+    return found
 
 
 def in_order(calls: Mapping[str, Iterable[str]]) -> Sequence[str]:

@@ -24,7 +24,7 @@ from maint.restore.conflicts import races
 from maint.retry import looks
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
-from maint.snapshots.virtual_clusters.dag_source import Dag, live_dag
+from maint.snapshots.virtual_clusters.dag_source import Dag, jobs_and_dags, live_dag
 from maint.steps.undo_records import KEPT_FOR, KeptFile, UndoRecords, seal_file
 from maint.steps.virtual_clusters.kubernetes_secrets import (
     KubernetesSecrets,
@@ -197,18 +197,15 @@ def _without(state: Path, run: str, record: Removed, definition: str) -> None:
 
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
     """Return the names of the jobs that use a resource."""
-    return [job.name for job in cluster.jobs() if resource in wanted_resources(job)]
+    return [job.name for job, _ in jobs_and_dags(cluster) if resource in wanted_resources(job)]
 
 
 def callers_of(cluster: VirtualClusterSight, name: str) -> tuple[list[str], list[str]]:
     """Return the airflow jobs whose DAGs call a job, and those of which nobody can tell."""
     calling, unclear = list[str](), list[str]()
-    for job in cluster.jobs():
+    for job, dag in jobs_and_dags(cluster):
         if job.type != "airflow" or job.name == name:
             continue
-        dag = None
-        with suppress(WorkFailed):  # its file may go while it is looked for
-            dag = live_dag(cluster, job, cluster.resource)
         if dag is not None and name in dag.calls:
             calling.append(job.name)
         elif dag is None or dag.unclear:

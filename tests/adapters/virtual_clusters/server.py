@@ -179,7 +179,8 @@ class Api:
             if method == "POST":
                 return self._create_job(body)
             self._shifted(self.jobs, query)
-            return self._listed("jobs", [self.jobs[name] for name in sorted(self.jobs)], query)
+            shown = [job for _, job in sorted(self.jobs.items()) if not job.get("hidden")]  # as a real one may (J14)
+            return self._listed("jobs", shown, query)
         name = parts[0]
         if name not in self.jobs:
             return _error(404, "could not get job from storage: job not found")

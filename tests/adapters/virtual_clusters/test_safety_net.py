@@ -83,6 +83,17 @@ def test_the_plan_of_a_deleted_resource_names_who_mounts_it(there):
     ), said.out
 
 
+def test_a_job_that_no_list_shows_is_named_where_a_dag_calls_it(there):
+    inner = {"name": "inner", "type": "airflow", "airflow": {"dagFile": "inner.py"}, "hidden": True}
+    there.api.jobs["inner"] = {**inner, "mounts": [{"resourceName": "dags"}], "schedule": {"enabled": False}}
+    there.api.add_file("dags", "nightly.py", DAG.replace(b"'etl'", b"'inner'"))
+    there.api.add_file("dags", "inner.py", DAG)
+    there.api.jobs["etl"]["hidden"] = True
+    said = there("resource", "delete", "--name", "code", "--dry-run")
+    assert "2 jobs mount it: report, etl" in said.out, said.out
+    assert "delete job etl; 1 job calls it: inner;" in there("job", "delete", "--name", "etl", "--dry-run").out
+
+
 def test_the_plan_of_a_deleted_job_names_the_dags_that_call_it(there):
     assert (
         "delete job etl; 1 job calls it: nightly; sealed first"
