@@ -32,7 +32,7 @@ from maint.cli.schedule.units import (
 )
 from maint.cli.screen import Screen, confirm, plan_text, table
 from maint.cli.site.sites import redacts
-from maint.config.paths import absolute, account
+from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.errors import Failure, Invalid, UsageError, WorkFailed
@@ -107,7 +107,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest, jitter: str)
     _warn(site, screen, request.form)
     if jitter and request.form == "cron":
         screen.warn("cron spreads nothing, whatever --jitter says; a timer would: --form systemd")
-    if request.user and request.form == "systemd" and not visible(installed.LINGERING / account()):
+    if request.user and request.form == "systemd" and not installed.lingers():
         screen.warn("units of your own run only while you are logged in: `loginctl enable-linger` lets them run always")
     for words in _troubles(site, request):
         screen.warn(f"{words}: every scheduled run would fail")

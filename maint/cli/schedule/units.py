@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.options import seconds_of
-from maint.config.paths import expanded
+from maint.config.paths import account, expanded
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
-from maint.files import explaining, make_folder, remove, replace
+from maint.files import explaining, make_folder, remove, replace, visible
 from maint.model.formatting import show_duration
 from maint.render import from_file
 from maint.snapshots.retention_policy import required
@@ -37,6 +37,11 @@ class ScheduleFile(msgspec.Struct, frozen=True):
 
     path: Path
     content: str
+
+
+def lingers() -> bool:
+    """Whether units of this account's own run while nobody is logged in."""
+    return visible(LINGERING / account())
 
 
 def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring.outcomes import SCHEDULED, last
 from maint.cli.schedule.install import own_files
-from maint.cli.schedule.units import MANAGED, playbooks, systemctl
+from maint.cli.schedule.units import MANAGED, lingers, playbooks, systemctl
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, unwritable
 from maint.deployment.judge import broken
 from maint.engine import past_runs
@@ -169,6 +169,9 @@ def timers(site: ConfiguredSite) -> Iterator[Line]:
         names = sorted({path.stem for path in paths if path.suffix == ".timer"})
         if names and MANAGED.is_dir():
             yield from _timers(names, user=user)
+            if user and not lingers():
+                words = "timers of your own run only while you are logged in"
+                yield Line("schedule", WARN, words, "`loginctl enable-linger` lets them run always")
 
 
 def _timers(names: list[str], *, user: bool) -> Iterator[Line]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from maint.config.paths import account
 from maint.errors import WRITABLE
 from maint.lab import pki
 from maint.lab.manager import host_files
@@ -87,6 +88,7 @@ esac
         ("timer", "inactive", "maint-backup-lab.timer is inactive: nothing starts by itself"),
         ("boot", "disabled", "not after the next boot"),
         ("result", "exit-code", "maint-backup-lab.service ended last with exit-code"),
+        ("linger", "", "run only while you are logged in"),
     ],
 )
 def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
@@ -96,15 +98,23 @@ def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
     program.parent.mkdir()
     program.write_text(SHOW.format(tmp_path))
     program.chmod(0o755)
+    lingering = tmp_path / "lingering"
+    lingering.mkdir()
+    (program.parent / "loginctl").write_text(f"#!/bin/sh\n[ $1 = enable-linger ] && touch {lingering / account()}\n")
+    (program.parent / "loginctl").chmod(0o755)
+    subprocess.run([program.parent / "loginctl", "enable-linger"], check=True)
     for name, well in (("timer", "active"), ("boot", "enabled"), ("result", "success")):
         (tmp_path / name).write_text(well)
     monkeypatch.setattr("maint.cli.schedule.units.MANAGED", tmp_path)
     monkeypatch.setattr("maint.cli.site.doctor_backups.MANAGED", tmp_path)
+    monkeypatch.setattr("maint.cli.schedule.units.LINGERING", lingering)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     config = Path(operator.config)
     assert operator("schedule", "install", "--user", "--form", "systemd", "--yes").code == 0, config
     assert lines(operator) == {}
+    if what == "linger":
+        (lingering / account()).unlink()
     (tmp_path / what).write_text(is_)
     found = lines(operator)
     assert [*found] == ["schedule"] and words in found["schedule"]["words"], found
