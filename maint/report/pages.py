@@ -200,7 +200,7 @@ def write_site(folder: Path, site: site_facts.PageFacts, drawn: Mapping[str, Plo
     _remove(folder, (f"{site.name}-", "-changes.html"), days, lambda one: one == site.name)
     for day in site.days:
         _write_day(folder / f"{site.name}-{day.page}", site, day, now)
-    path = folder / f"{site.name}.html"
+    path = folder / site_facts.page_of(site.name)
     _write(path, "page-site.html.j2", _site(site, drawn, now))
     return path
 
@@ -221,7 +221,7 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, site_facts.PageFacts |
         if facts is None:
             unseen.append(name)
         else:
-            rows.append({**_row(facts, now), "page": (folder / f"{name}.html").exists()})
+            rows.append({**_row(facts, now), "there": (folder / site_facts.page_of(name)).exists()})
     rows.sort(key=_badness)
     counts = Counter(str(row["worst"]) for row in rows)
     parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "well")]
@@ -234,7 +234,7 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, site_facts.PageFacts |
     }
     path = folder / "index.html"
     _write(path, "page-estate.html.j2", {**_frame(now), **values})
-    _remove(folder, ("", ".html"), {f"{name}.html" for name in names}, lambda one: one not in names)
+    _remove(folder, ("", ".html"), {*map(site_facts.page_of, names)}, lambda one: one not in names)
     return path
 
 
@@ -297,7 +297,7 @@ def _badness(row: Values) -> tuple[int, tuple[int, int, int]]:
 def _row(site: site_facts.PageFacts, now: datetime) -> dict[str, object]:
     found, told = troubles(site, now), answer(site, now)
     return {
-        "name": site.name, "here": site.here, "manager": site.manager,
+        "name": site.name, "page": site_facts.page_of(site.name), "here": site.here, "manager": site.manager,
         "labels": [f"{key}={value}" for key, value in site.labels.items()],
         "worst": min(state_of(found), told.state, key=(FAIL, WARN, OK).index),
         "troubles": found, "todos": _by_command(found), "seen": moment(site.seen, now),
@@ -399,7 +399,8 @@ def _day(site: site_facts.PageFacts, day: site_facts.Day, now: datetime) -> dict
         for place, found in groupby(ordered, key=lambda one: (one.cluster, one.service, one.group))
     ]
     return {
-        **_frame(now), "name": site.name, "here": site.here, "before": day.before, "after": day.after,
+        **_frame(now), "name": site.name, "page": site_facts.page_of(site.name), "here": site.here,
+        "before": day.before, "after": day.after,
         "groups": groups, "count": show_count(day.count, "change"), "problem": day.problem,
         "more": day.more,
     }  # fmt: skip

@@ -88,6 +88,11 @@ class Change(msgspec.Struct, frozen=True):
     after: str | None
 
 
+def page_of(site: str) -> str:
+    """Return the name of a site's page; `index.html` is that of all, and no site's name begins with `_`."""
+    return f"{'_' * (site == 'index')}{site}.html"
+
+
 class Day(msgspec.Struct, frozen=True):
     """What changed between the last snapshot of a day and the one before."""
 

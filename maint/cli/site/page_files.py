@@ -16,7 +16,7 @@ from maint.config.precedence import Settings
 from maint.files import keep_record, kept_record, locked, replace
 from maint.report import pages
 from maint.report.pages import Plot, tells_no_use, write_estate, write_site
-from maint.report.site_facts import PageFacts
+from maint.report.site_facts import PageFacts, page_of
 
 _PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
 
@@ -49,7 +49,7 @@ def _beside(site: ConfiguredSite, folder: Path, now: datetime) -> Iterator[tuple
     for name, wrong in site.settings.beside.items():
         state = site.state.parent / name
         facts = _seen(state, wrong, site.settings.config)
-        if facts is not None and (wrong or _is_older(folder / f"{name}.html", state)):
+        if facts is not None and (wrong or _is_older(folder / page_of(name), state)):
             _written(folder, state, facts, now)
         yield name, facts
 
@@ -71,15 +71,15 @@ def others(
     Args:
         anew: whether all pages are written, since every time on them is told in words.
     """
-    done = {Path(one).stem for one in written}
+    done = {Path(one).name for one in written}
     for name in settings.names:
         state = settings.state / name
         wrong = settings.broken.get(name)
         facts = _seen(state, wrong.in_a_line if wrong else "", settings.option)
         if (
             facts is not None
-            and name not in done
-            and (anew or facts.unusable or _is_older(folder / f"{name}.html", state))
+            and page_of(name) not in done
+            and (anew or facts.unusable or _is_older(folder / page_of(name), state))
         ):
             written.append(str(_written(folder, state, facts, now)))
         yield name, facts

@@ -18,7 +18,7 @@ from maint.errors import DeadlinePassed, UsageError
 from maint.files import locked, writing
 from maint.model.formatting import show_count
 from maint.report.pages import write_estate
-from maint.report.site_facts import PageFacts
+from maint.report.site_facts import PageFacts, page_of
 
 
 @command(several=LOOKS)
@@ -46,7 +46,7 @@ def report(
             facts = _looked(flags, site)
             if ONE_OF_MANY in os.environ:
                 keep(site, facts)
-                screen.emit({"folder": str(given), "pages": [str(given / f"{facts.name}.html")]}, "")
+                screen.emit({"folder": str(given), "pages": [str(given / page_of(facts.name))]}, "")
                 return
             with into():
                 written.append(str(of_site(site, given, facts)))

@@ -174,6 +174,17 @@ def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded
     assert "os.swap" in (tmp_path / f"{SITE}.html").read_text()  # though the site was not looked at since
 
 
+def test_a_site_that_is_called_as_the_page_of_all_has_a_page_of_its_own(loaded: Operator, tmp_path: Path) -> None:
+    path = Path(loaded.config)
+    path.write_text(path.read_text().replace(f"  {SITE}:\n", "  index:\n", 1))
+    said = maint("site", "report", "--to", str(tmp_path), "-o", "json", "--config", loaded.config)
+    own, all_ = tmp_path / "_index.html", tmp_path / "index.html"
+    assert (said.code, said.json["pages"]) == (0, [str(all_), str(own)]), said.err
+    assert 'href="_index.html"' in all_.read_text() and "looked at" in own.read_text()
+    assert maint("site", "report", "--to", str(tmp_path), "--config", loaded.config).code == 0
+    assert 'href="index.html"' in own.read_text()
+
+
 def test_pages_of_one_folder_are_written_one_after_another(loaded: Operator, tmp_path: Path) -> None:
     with locked(loaded.state.parent):
         process = loaded.fork("site", "report", "--to", str(tmp_path), "--allow-plain")
