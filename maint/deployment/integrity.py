@@ -38,7 +38,7 @@ class Shapes:
         """Insist that each of these fields is a list or left out."""
         for key in keys:
             if key in fields and not isinstance(fields[key], list):  # an object was left out by its rule
-                self._wrong.append(f"{key} of {owner} is not a list")
+                self._wrong.append(f"{key} of {owner} is not a list (a manager writes one, or leaves out {key})")
 
     def objects(self, owner: str, fields: Mapping[str, object], *keys: str) -> None:
         """Insist that each of these fields was an object or is left out."""
