@@ -325,7 +325,9 @@ class ManagerClient:
         try:
             answer = self._calls.act_streaming(call)
             if answer.status_code != HTTPStatus.OK:
-                self._calls.done(self._calls.read_out(answer, call), call)
+                reply = self._calls.read_out(answer, call)
+                self._calls.done(reply, call)
+                raise lost(call, f"{reply.title}, where a restore is answered with 200", answer="is no clear one")
         except AnswerMissing as failure:
             raise AnswerMissing(failure.message, whole=sending.whole, hint=failure.hint) from None
         finally:

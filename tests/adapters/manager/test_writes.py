@@ -172,6 +172,16 @@ def test_a_success_before_the_end_of_the_body_is_not_believed(bench: Bench, raw:
     assert not failure.value.whole
 
 
+@pytest.mark.parametrize(("status", "body"), [("202 Accepted", b'{"clusters" : [ ]}'), ("204 No Content", b"")])
+def test_another_success_than_a_restore_has_is_told_as_what_it_is_and_leaves_it_open(
+    bench: Bench, server: HTTPServer, status: str, body: bytes
+) -> None:
+    server.expect_request("/api/v49/cm/deployment", method="PUT").respond_with_data(body, int(status[:3]))
+    with pytest.raises(AnswerMissing, match=f"its answer is no clear one: {status}, where") as failure:
+        put(bench)
+    assert (failure.value.whole, len(sent(server, "PUT"))) == (True, 1)
+
+
 def test_no_connection_means_nothing_was_sent(bench: Bench, plain: HTTPServer, server: HTTPServer) -> None:
     client = bench.client()
     client.log_in()
