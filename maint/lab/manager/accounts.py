@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import random
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import msgspec
 
@@ -60,6 +60,24 @@ def administrators(doc: Doc) -> list[Doc]:
 def internal(user: Doc) -> bool:
     """Return whether an account belongs to a role of the platform."""
     return str(user.get("name", "")).startswith("__cloudera_internal_user__")
+
+
+def forget_clusters(doc: Doc, left: Container[object]) -> None:
+    """Drop what is limited to clusters that are gone; a role limited to them alone goes, for it would hold everywhere.
+
+    What a real server makes of such a role, no source says.
+    """
+    known, gone = list[Doc](doc.get("authRoles") or []), list[Doc]()
+    for role in known:
+        if limited := role.get("clusters"):
+            role["clusters"] = [ref for ref in limited if ref.get("clusterName") in left]
+            gone += [] if role["clusters"] else [role]
+    if not gone:
+        return
+    for holder in (*users(doc), *(doc.get("externalUserMappings") or [])):
+        if refs := holder.get("authRoles"):
+            holder["authRoles"] = [ref for ref in refs if _auth_role(doc, ref) not in gone]
+    doc["authRoles"] = [role for role in known if role not in gone]
 
 
 def set_password(user: Doc, password: str, chance: random.Random, algorithm: str) -> None:

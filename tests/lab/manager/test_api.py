@@ -197,17 +197,21 @@ def test_weak_roles_are_refused(loaded):
         assert (answer.status_code, "message" in answer.json()) == (403, True)
 
 
-def test_a_role_of_one_cluster_counts_there_only(tmp_path, make_lab, example):
+def test_a_role_of_one_cluster_counts_there_only_and_nowhere_once_that_is_gone(tmp_path, make_lab, example):
     doc = document.parse(example)
     user = {"name": "night", "authRoles": [{"displayName": "Base Cluster Operators", "name": "Base Cluster Operators"}]}
     accounts.set_password(user, "watch", __import__("random").Random(1), "cm5")
     doc["users"].append(user)
     path = tmp_path / "with-operator.json"
     path.write_text(json.dumps(doc))
-    client = make_lab(Options(deployment=path)).log_in_as("night", "watch")
+    client = make_lab(Options(deployment=path), delete_running="allow").log_in_as("night", "watch")
     assert client.send("POST", "/api/v49/clusters/ecs-01/commands/stop").status_code == 403
     assert client.send("POST", "/api/v49/clusters/base/commands/stop").status_code == 200
     assert client.send("DELETE", "/api/v49/clusters/base").status_code == 403
+    assert client.log_in_as("admin", "admin").send("DELETE", "/api/v49/clusters/base").status_code == 200
+    assert "Base Cluster Operators" not in client.get("/api/v49/cm/deployment").text
+    client.log_in_as("night", "watch")
+    assert client.send("POST", "/api/v49/clusters/ecs-01/commands/stop").status_code == 403
 
 
 def test_the_truststore_password_opens_the_truststore_on_every_host(loaded):

@@ -3,7 +3,7 @@
 from collections.abc import Container
 
 from maint.lab.http.messages import ApiError, Response
-from maint.lab.manager import commands
+from maint.lab.manager import accounts, commands
 from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, listing
 from maint.lab.manager.document import Doc, all_services, clusters, drop, hosts, items, roles, services
@@ -115,8 +115,7 @@ def forget_gone(world: World) -> None:
         doc["hostTemplates"] = {"items": templates}
     for context in items(doc.get("dataContexts")):
         context["services"] = [ref for ref in context.get("services") or [] if not _is_gone(ref, owned)]
-    for role in doc.get("authRoles") or []:
-        role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") in named]
+    accounts.forget_clusters(doc, named)
     left = {str(role["name"]) for service in owned.values() for role in roles(service)}
     ids = {str(host["hostId"]) for host in hosts(doc)}
     known = {f"cluster {name}" for name in named} | {f"service {'/'.join(key)}" for key in owned}
