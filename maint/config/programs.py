@@ -1,4 +1,7 @@
-"""Run a program of the operator's on this machine: no shell, a limit in time, and no child of it left behind."""
+"""Run a program of the operator's on this machine: no shell, a limit in time, at which it goes with all it started.
+
+It has ended once it and whoever holds its streams have; an agent that it leaves on purpose, with other streams, stays.
+"""
 
 import errno
 import os

@@ -297,5 +297,10 @@ def test_the_last_words_of_a_program_hold_no_secret(tmp_path: Path) -> None:
 def test_a_program_may_leave_its_input_unread_and_may_hang(tmp_path: Path) -> None:
     given = {"environ": {}, "folder": tmp_path, "given": b"x" * 300_000}
     assert run_program(["/bin/echo", "well"], timeout=60, **given).out == b"well\n"
-    with pytest.raises(TimeoutError):
-        run_program(["/bin/sleep", "60"], timeout=0.2, **given)
+    os.mkfifo(tmp_path / "held")
+    with os.fdopen(os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK), "rb") as held:
+        os.set_blocking(held.fileno(), True)
+        for hangs in ("sleep 60", "exec >&- 2>&-; sleep 60", "sleep 60 & echo said"):
+            with pytest.raises(TimeoutError):
+                run_program(["/bin/sh", "-c", f"exec 3> {tmp_path}/held; {hangs}"], timeout=0.5, **given)
+            assert held.read() == b""  # nobody who held it is left
