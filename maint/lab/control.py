@@ -21,6 +21,7 @@ from maint.lab.manager.load import Options
 # Any: what `Lab.status` returns, as JSON.
 Status: TypeAlias = dict[str, Any]
 CONTROL, MADE_FROM, OPTIONS, OUTPUT = "control.json", "lab.json", "options.json", "daemon.log"
+PASSING = "passing"  # what tells a lab's process that its standard input is held open by whom it is for
 BLUEPRINT = "blueprint.json"  # the deployment of a lab that exists
 _PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
 
@@ -39,8 +40,11 @@ class _Ports(msgspec.Struct, frozen=True):
     ssh_ports: dict[str, int] = {}
 
 
-def up(folder: Path, options: Options | None = None) -> Status:
+def up(folder: Path, options: Options | None = None, *, passing: bool = False) -> Status:
     """Bring a lab up, an existing one as it was, and return once its manager answers.
+
+    Args:
+        passing: it ends with this process, however that ends, and its folder goes.
 
     Raises:
         Refused: the folder holds something else than a lab.
@@ -57,11 +61,14 @@ def up(folder: Path, options: Options | None = None) -> Status:
         (folder / CONTROL).unlink(missing_ok=True)
         write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
         said = (folder / OUTPUT).open("ab")
+    ours, held = os.pipe() if passing else (subprocess.DEVNULL, 0)  # nobody closes `held` while we live
     with said as output:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "maint.lab.daemon", str(folder)],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            [sys.executable, "-P", "-m", "maint.lab.daemon", str(folder), *([PASSING] if held else [])],
+            stdin=ours, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
+    if held:
+        os.close(ours)
     deadline = time.monotonic() + _PATIENCE * (1 + _megabytes(folder, options))
     while not _answers(folder):
         if process.poll() is not None or time.monotonic() > deadline:

@@ -1,9 +1,10 @@
-"""Run a lab until it receives the order to stop: `python -m maint.lab.daemon FOLDER`."""
+"""Run a lab until it receives the order to stop: `python -m maint.lab.daemon FOLDER [passing]`."""
 
 import hmac
 import json
 import os
 import secrets
+import shutil
 import signal
 import socketserver
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from maint.files import write_whole
-from maint.lab.control import CONTROL, OPTIONS
+from maint.lab.control import CONTROL, OPTIONS, PASSING
 from maint.lab.faults import UnknownFault
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
@@ -80,13 +81,25 @@ class _Order(socketserver.StreamRequestHandler):
             self.server.stop()
 
 
-def main(folder: Path) -> None:
-    """Run a lab in a folder until SIGTERM, SIGINT or the order to stop."""
+def _watch(*gone: threading.Event) -> None:
+    os.read(0, 1)  # nothing is ever written: it returns when nobody can any more
+    for one in gone:
+        one.set()
+
+
+def main(folder: Path, *, passing: bool = False) -> None:
+    """Run a lab in a folder until SIGTERM, SIGINT or the order to stop.
+
+    Args:
+        passing: or until nobody holds the standard input any more; then the folder goes, too.
+    """
     words = json.loads((folder / OPTIONS).read_bytes())
     words["deployment"] = Path(words["deployment"]) if words["deployment"] else None
-    ended = threading.Event()
+    ended, alone = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
+    if passing:
+        threading.Thread(target=_watch, args=(alone, ended), daemon=True).start()
     found_again(folder / "vc")
     with Lab(folder, Options(**words)) as lab, Orders(lab, ended.set) as orders:
         threading.Thread(target=orders.serve_forever, args=(_LOOKS_AGAIN,), daemon=True).start()
@@ -94,11 +107,13 @@ def main(folder: Path) -> None:
         write_whole(folder / CONTROL, json.dumps(access).encode(), 0o600)
         ended.wait()
         orders.shutdown()
+    if alone.is_set():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]))
+        main(Path(sys.argv[1]), passing=PASSING in sys.argv[2:])
     except (OSError, ValueError) as failure:  # a port that another process has, a document that cannot be read
         sys.exit(" ".join(str(failure).split()))
     except Exception as failure:

@@ -213,7 +213,7 @@ def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) 
     chapter("A manager is loaded, with a password that is not the factory one")
     password = f"demo-{secrets.token_urlsafe(9)}"
     quick = {"vc-env-seconds": "0", "vc-dag-seconds": "0"}  # of minutes that a demo need not last
-    found = control.up(folder, Options(deployment=deployment, new_password=password, switches=quick))
+    found = control.up(folder, Options(deployment=deployment, new_password=password, switches=quick), passing=True)
     for remark in found.get("remarks", ()):
         screen.say(f"  {remark}")
     names = [str(each["name"]) for each in found.get("virtual_clusters", ())]

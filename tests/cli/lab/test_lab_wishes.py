@@ -1,6 +1,9 @@
 """What nobody can make a lab from is told at once, in words, and leaves no lab behind."""
 
 import socket
+import subprocess
+import sys
+import time
 
 import msgspec
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from maint.lab import control
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from tests.steps.operator import maint
+from tests.steps.operator import environment, maint
 
 NAMELESS = '{"versionInfo": {"version": "7.6.5"}, "users": [], "clusters": [], "hosts": [{"hostname": "/"}]}'
 
@@ -133,3 +136,15 @@ def test_a_demo_that_fails_names_nothing_that_it_removed(tmp_path):
     broken.write_text(NAMELESS)
     said = maint("lab", "demo", "--deployment", str(broken), XDG_STATE_HOME=str(tmp_path / "state"))
     assert said.code == 1 and "maint-demo-" not in said.err
+
+
+def test_a_demo_that_is_killed_takes_its_lab_with_it(tmp_path):
+    words = [sys.executable, "-m", "maint", "lab", "demo"]
+    env = environment(TMPDIR=str(tmp_path), XDG_STATE_HOME=str(tmp_path / "state"))
+    with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
+        while not (found := [*tmp_path.glob("maint-demo-*/control.json")]):
+            assert demo.poll() is None
+            time.sleep(0.05)
+        demo.kill()
+    while found[0].parent.exists():  # it goes when the lab is down; the limit of all tests ends this
+        time.sleep(0.05)
