@@ -43,7 +43,16 @@ from maint.steps.hosts.fan_out import (
     script,
     texts,
 )
-from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, carried, named, proof_words, proven
+from maint.steps.manager.clusters import (
+    ClusterArguments,
+    DeleteArguments,
+    carried,
+    named,
+    own_id,
+    proof_words,
+    proven,
+    refuse_made_anew,
+)
 from maint.steps.manager.commands import wait_until
 from maint.steps.step import Progress, Step, done, unchanged
 
@@ -110,13 +119,14 @@ class RemoveRegistry(Step[DeleteArguments]):
             f"{words}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), **identity(ecs.cluster), "hosts": hosts},
             undo="an installation of the cluster makes a new registry",
-            facts={"cluster": ecs.cluster.name, "hosts": hosts, "proof": snapshot},
+            facts={"cluster": ecs.cluster.name, "hosts": hosts, "proof": snapshot, **own_id(ecs.cluster)},
             confirm=ecs.cluster.name,
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Nothing starts unless all hosts answer; then the guards, then the containers that the plan names."""
         hosts = hosts_of(action)
+        refuse_made_anew(action, site.manager, work)
         refuse_strangers(site, list(hosts))
         planned = {host: msgspec.convert(value, list[Container]) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
@@ -204,6 +214,7 @@ class CleanHosts(Step[DeleteArguments]):
                 "hosts": hosts,
                 "data": dict(ecs.data),
                 "proof": snapshot,
+                **own_id(ecs.cluster),
                 **named(contents),
             },
             confirm=ecs.cluster.name,
@@ -215,7 +226,7 @@ class CleanHosts(Step[DeleteArguments]):
             {host: planned(value) for host, value in hosts_of(action).items()},
             texts(action.arguments["paths"]),
         )
-        refuse_running(site.manager, str(action.arguments["cluster"]))
+        refuse_running(action, site.manager, work)
         refuse_strangers(site, list(hosts))
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
         _refuse_changed(action, hosts, surveys)
@@ -335,12 +346,12 @@ class RebootHosts(Step[ClusterArguments]):
             f"hosts of cluster {ecs.cluster.name}",
             f"reboot {', '.join(ecs.hosts)}",
             {"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
-            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts), **own_id(ecs.cluster)},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         hosts = texts(action.arguments["hosts"])
-        refuse_running(site.manager, str(action.arguments["cluster"]))
+        refuse_running(action, site.manager, work)
         refuse_strangers(site, hosts)
         before = work.noted("boots")
         if not isinstance(before, Mapping):

@@ -22,7 +22,7 @@ from maint.steps.hosts.fan_out import (
     script,
     texts,
 )
-from maint.steps.manager.clusters import ClusterArguments
+from maint.steps.manager.clusters import ClusterArguments, own_id
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 NAME = "iptables"
@@ -83,14 +83,14 @@ class FlushFirewall(Step[ClusterArguments]):
             f"flush all firewall rules ({shown}; not only the cluster's), kept sealed in the state folder first",
             {"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
             undo="`maint playbook run restore-firewall` puts the rules back",
-            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts)},
+            facts={"cluster": ecs.cluster.name, "hosts": list(ecs.hosts), **own_id(ecs.cluster)},
             confirm=ecs.cluster.name,
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Keep first, on all hosts; then flush those that have rules."""
         hosts = texts(action.arguments["hosts"])
-        refuse_running(site.manager, str(action.arguments["cluster"]))
+        refuse_running(action, site.manager, work)
         refuse_strangers(site, hosts)
         found = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         open_, closed = _split(found)

@@ -10,11 +10,12 @@ from maint.config.schema import HostSettings
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import PARCELS, Cluster, Host, Place, Service
-from maint.ports import ManagerSight, ShellSight, Sight
+from maint.model.plan import Action
+from maint.ports import ManagerSight, ShellSight, Sight, Work
 from maint.ports.hosts import configured_as
 from maint.ports.manager_host import WHO, Itself
 from maint.steps.hosts.fan_out import ask_script, map_hosts_now, require_ssh, script
-from maint.steps.manager.clusters import resolve, restless
+from maint.steps.manager.clusters import refuse_made_anew, resolve, restless
 
 BIN = f"{PARCELS}/ECS/bin"
 PACKAGE = "iscsi-initiator-utils"
@@ -83,13 +84,15 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     return Ecs(cluster, configured, data, others, shared)
 
 
-def refuse_running(manager: ManagerSight, name: str) -> None:
-    """Refuse while a cluster runs, naming the services that are not at rest; one gone from the manager does not run."""
-    if all(cluster.name != name for cluster in manager.clusters()):
+def refuse_running(action: Action, manager: ManagerSight, work: Work) -> None:
+    """Refuse while an action's cluster runs, naming the services that are not at rest, or was made anew; one gone from
+    the manager does not run.
+    """
+    if (found := refuse_made_anew(action, manager, work)) is None:
         return
-    if running := restless(manager, name):
-        hint = f"`maint cluster stop {quote(name)}`, then `maint playbook resume`"
-        raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
+    if running := restless(manager, found.name):
+        hint = f"`maint cluster stop {quote(found.name)}`, then `maint playbook resume`"
+        raise Refused(f"cluster {found.name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 
 def refuse_strangers(

@@ -84,6 +84,15 @@ def refuse_namesake(action: Action, cluster: Cluster, work: Work) -> None:
         )
 
 
+def refuse_made_anew(action: Action, manager: ManagerSight, work: Work) -> Cluster | None:
+    """Return an action's cluster as the manager lists it, None where it is gone; refuses as `refuse_namesake`."""
+    name = action.arguments["cluster"]
+    found = next((cluster for cluster in manager.clusters() if cluster.name == name), None)
+    if found is not None:
+        refuse_namesake(action, found, work)
+    return found
+
+
 class _Switch(Step[C]):
     """What starting and stopping share: one command towards one state."""
 
@@ -220,15 +229,13 @@ class DeleteCluster(Step[DeleteArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Delete once, in a call that is synchronous (M6), then believe the list of clusters."""
         name, manager = str(action.arguments["cluster"]), site.manager
-        found = [cluster for cluster in manager.clusters() if cluster.name == name]
-        if not found:
+        if (found := refuse_made_anew(action, manager, work)) is None:
             return unchanged(f"cluster {name} is gone already")
-        refuse_namesake(action, found[0], work)
-        refuse_dependants(manager, found[0])
+        refuse_dependants(manager, found)
         if running := restless(manager, name):
             hint = f"`maint cluster stop {quote(name)}`, then `maint playbook resume`"
             raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
-        yield from guards.prove_cluster(action, site, found[0])
+        yield from guards.prove_cluster(action, site, found)
         yield from guards.prove_contents(action, site, work)
         kept = yield from guards.keep(action, site, work)
         yield f"deleting cluster {name}"

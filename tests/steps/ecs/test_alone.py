@@ -9,10 +9,10 @@ from maint.steps.ecs import firewall
 from tests.steps.ecs.hosts import ONE, TWO, did, machine, on, trees
 
 
-def play(operator, kind, *words):
+def play(operator, kind, *words, before=()):
     path = operator.lab.folder / "mine.yaml"
-    step = {"name": "Alone", "do": kind, "with": {"cluster": "ecs-01"}}
-    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": [step]}))
+    steps = [*before, {"name": "Alone", "do": kind, "with": {"cluster": "ecs-01"}}]
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": steps}))
     return operator("playbook", "run", str(path), "--yes", "--confirm", "ecs-01", *words)
 
 
@@ -22,6 +22,26 @@ def test_hosts_of_a_cluster_that_runs_are_left_alone(loaded, kind):
     said = play(loaded, kind)
     assert said.code in (1, 5), said.err
     assert "cluster ecs-01 is not at rest, so its hosts are left alone" in said.err
+    assert (trees(loaded), loaded.sent) == (before, [])
+
+
+@pytest.mark.parametrize("kind", ["ecs.registry", "ecs.clean", "ecs.firewall", "ecs.reboot"])
+def test_hosts_of_a_cluster_that_was_made_anew_since_the_plan_are_left_alone(loaded, kind):
+    def made(uuid):
+        with loaded.lab.world.lock:
+            for cluster in loaded.lab.world.deployment["clusters"]:
+                cluster["uuid"] = f"{uuid}-{cluster['name']}"
+
+    made("first")
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    said = play(loaded, kind, before=[{"name": "Wait", "do": "approve", "with": {"question": "Go on?"}}])
+    assert "waits for a person" in said.err, said.err
+    made("second")
+    before, run = trees(loaded), loaded.run_of(said)["id"]
+    assert loaded("playbook", "approve", run).code == 0
+    loaded.forget_requests()
+    said = loaded("playbook", "resume", run)
+    assert (said.code, "cluster ecs-01 is another one than the plan was made for" in said.err) == (5, True), said.err
     assert (trees(loaded), loaded.sent) == (before, [])
 
 
