@@ -318,8 +318,12 @@ def send_once(work: Work, mover: Mover, name: str, *, destroys: bool = False) ->
         work.note(_NOTE, running.id)
         finished = yield from finish(site.manager, site.clock, running, limit)
     if finished is None:
+        why = "its answer was lost"
+        if work.noted(_NOTE) is not None:
+            work.note(_NOTE, None)  # else it is asked for again at each attempt
+            why = "the manager knows it no more"
         raise WorkFailed(
-            f"whether {name} of {mover.place} was done cannot be told: its answer was lost, and nothing of it runs",
+            f"whether {name} of {mover.place} was done cannot be told: {why}, and nothing of it runs",
             hint=f"look at the manager's history; then `maint playbook dismiss {work.run} --reason WORDS`"
             if destroys
             else "look at the manager's history; `maint playbook resume` sends it again",

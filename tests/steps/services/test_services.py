@@ -101,6 +101,20 @@ def test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again
     assert (said.code, loaded.sent) == (0, [f"{SERVICE}/restart"] * 2), said.err
 
 
+def test_a_restart_that_the_manager_has_forgotten_is_sent_again_on_resume(make):
+    loaded = make(command_seconds="60")
+    assert loaded("service", "restart", "hive", "--yes", "--timeout", "3s").code == 1
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    with loaded.lab.world.lock:
+        loaded.lab.world.commands.clear()
+    loaded.lab.switch("command-seconds", "0")
+    said = loaded("playbook", "resume", run, "-o", "json")
+    assert (said.code, "knows it no more" in said.error["message"]) == (1, True), said.err
+    assert f"`maint playbook resume {run}` sends it again" in said.error["hint"]
+    said = loaded("playbook", "resume", run)
+    assert (said.code, loaded.sent) == (0, [f"{SERVICE}/restart"] * 2), said.err
+
+
 def test_a_name_that_no_service_has_is_refused_with_the_one_that_was_meant(loaded):
     said = loaded("service", "stop", "hvie", "--yes", "-o", "json")
     assert (said.code, said.error["hint"]) == (2, "did you mean 'hive'?")
