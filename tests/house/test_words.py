@@ -85,7 +85,7 @@ SEVERAL = {
     "maint.deployment.normalize: len(text) characters", "maint.engine.past_runs: len(matching) runs",
     "maint.model.keytab: len(key) bytes", "maint.restore.host_mapping: len(found) hosts",
     "maint.snapshots.catalogue: len(fitting) snapshots", "maint.steps.manager.server: len(instances) servers",
-    "maint.steps.services.places: len(found) clusters",
+    "maint.steps.services.places: len(found) clusters", "maint.steps.services.places: len(found) services",
 }  # fmt: skip
 COUNTED = re.compile(r" [a-z]+s\b(?! than)")
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from maint.errors import Refused
@@ -80,15 +81,8 @@ def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Plac
     known = {Place(one.name, each.name): each for one in searched for each in manager.services(one.name)}
     if not cluster and (monitoring := manager.management_service()) is not None:
         known[Place("", monitoring.name)] = monitoring
-    found = [place for place in known if place.service == service]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise Refused(
-            f"{len(found)} clusters have a service {service!r}",
-            detail=[str(place) for place in found],
-            hint="say which cluster",
-        )
+    if found := [place for place in known if place.service == service]:
+        return _only(found, f"{len(found)} clusters have a service {service!r}", "say which cluster")
     names = sorted({place.service for place in known})
     where = f" in cluster {searched[0].name}" if cluster else ""
     raise unknown(f"there is no service {service!r}{where}", service, names, _LIST)
@@ -162,7 +156,7 @@ def place_from(arguments: Mapping[str, Json]) -> Place:
 
 
 def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
-    # A role or a group, whose service may be left out: its name is one in the whole manager.
+    # A role or a group, whose service may be left out where one service alone has it.
     if args.service:
         services = [find_service(manager, args.service, args.cluster)]
     else:
@@ -170,11 +164,18 @@ def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
         services = [Place(one.name, each.name) for one in clusters for each in manager.services(one.name)]
         if not args.cluster and (monitoring := manager.management_service()) is not None:
             services.append(Place("", monitoring.name))
-    wanted, known = args.role or args.role_group, list[str]()
-    for service in services:
-        names = [role.name for role in manager.roles(service)] if args.role else manager.role_groups(service)
-        known += names
-        if wanted in names:
-            which = {"role": wanted} if args.role else {"role_group": wanted}
-            return msgspec.structs.replace(service, **which)
-    raise unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known, _INSTANCES)
+    wanted, what = args.role or args.role_group, f"role {'' if args.role else 'group '}"
+    names = [[r.name for r in manager.roles(one)] if args.role else manager.role_groups(one) for one in services]
+    which = {"role": wanted} if args.role else {"role_group": wanted}
+    found = [replace(one, **which) for one, known in zip(services, names, strict=True) if wanted in known]
+    if not found:
+        known = [name for each in names for name in each]
+        raise unknown(f"there is no {what}{wanted!r}", wanted, known, _INSTANCES)
+    return _only(found, f"{len(found)} services have a {what}{wanted!r}", "say which service, and of which cluster")
+
+
+def _only(found: Sequence[Place], words: str, hint: str) -> Place:
+    """Return the one that was found, or refuse to choose."""
+    if len(found) > 1:
+        raise Refused(words, detail=[str(place) for place in found], hint=hint)
+    return found[0]

@@ -1,5 +1,6 @@
 """One setting is changed, its old value kept; nobody else's change is undone, no secret shown, no mask written."""
 
+import json
 import re
 import shlex
 import signal
@@ -440,6 +441,21 @@ def test_a_name_that_does_not_exist_ends_with_2_and_a_way_on(loaded):
         said = loaded(*words)
         assert said.code == 2, said.err
         assert hint in said.err
+
+
+def test_a_group_of_one_name_in_two_clusters_is_changed_in_neither_until_the_cluster_is_named(loaded):
+    with loaded.lab.world.lock:
+        clusters = loaded.lab.world.deployment["clusters"]
+        clusters.append(json.loads(json.dumps(clusters[0]).replace('"base"', '"other"')))
+        clusters[-1]["displayName"] = "Other"
+    words = ("setting", "set", "dfs_datanode_max_locked_memory", "1", "--role-group", "hdfs-DATANODE-BASE")
+    loaded.forget_requests()
+    said = loaded(*words, "--yes")
+    assert (said.code, loaded.sent) == (5, []), said.err
+    for cluster in ("base", "other"):
+        assert f"role group hdfs-DATANODE-BASE of service hdfs of {cluster}" in said.err
+        planned_here = loaded(*words, "--cluster", cluster, "--dry-run")
+        assert planned_here.code == 0 and f"of service hdfs of {cluster}" in planned_here.out, planned_here.err
 
 
 @pytest.mark.parametrize("verb", [("list",), ("set", "dfs_replication", "2", "--yes"), ("unset", "dfs_replication")])
