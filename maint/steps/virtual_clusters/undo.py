@@ -54,7 +54,10 @@ class UndoDeletions(VcStep[UndoDeletionsArguments]):
             )
         several = len({one.vc for one in kept}) > 1
         # Of what was sealed several times the first is what was there before the run: it comes last, or alone.
-        first = {(one.vc, one.what, one.name, *(file.path for file in one.files)): one for one in reversed(kept)}
+        first = dict[tuple[str, ...], safety_net.SealedObject]()
+        for one in reversed(kept):
+            key = (one.vc, one.what, one.name, *(file.path for file in one.files))
+            first = {**{other: each for other, each in first.items() if other != key}, key: one}
         for one in sorted(first.values(), key=lambda one: one.what == "job"):
             cluster = sight.virtual_cluster(one.vc)
             there = one.what in (safety_net.CERTIFICATE, safety_net.KEYTAB) or _there(cluster, one)

@@ -473,3 +473,24 @@ def test_what_a_definition_spells_oddly_stops_neither_a_deletion_nor_the_way_bac
     run = vc.maint("playbook", "history", "-o", "json").json["runs"][-1]["id"]
     said = vc("undo", run, "--yes")
     assert (said.code, "old" in api.jobs) == (0, True), said.err
+
+
+def test_undoing_a_run_that_replaced_a_file_time_and_again_brings_back_what_was_there_before_it(there, tmp_path):
+    def put(*contents: bytes) -> dict[str, object]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        files = [folder / "app.py", folder / "more.py"][: len(contents)]
+        for file, content in zip(files, contents, strict=True):
+            file.write_bytes(content)
+        return {"name": "Put", "do": "resource.upload", "with": {"resource": "code", "files": [*map(str, files)]}}
+
+    there.api.add_file("code", "more.py", b"more\n")
+    steps = [put(b"1", b"1"), put(b"2"), put(b"3", b"3")]
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(json.dumps({"name": "mine", "summary": "Mine.", "steps": steps}))
+    said = there.maint("playbook", "run", str(mine), "--yes")
+    assert said.code == 0, said.err
+    back = there("undo", run_of(said), "--yes")
+    assert back.code == 0, back.err
+    assert there.api.files["code"]["app.py"] == b"print(1)\n"
+    assert there.api.files["code"]["more.py"] == b"more\n"
