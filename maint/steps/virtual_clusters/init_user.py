@@ -28,7 +28,6 @@ from maint.steps.undo_records import KEPT_FOR
 from maint.steps.virtual_clusters.init import InitArguments
 from maint.steps.virtual_clusters.init_host import (
     MasterAnswer,
-    ServiceAddress,
     address_of,
     call_utility,
     look,
@@ -286,7 +285,7 @@ class InitUser(Step[InitUserArguments]):
             refuse_other_name(work, site.virtual_cluster(settings.name))
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
-        change = _Change(site, address, names, KubernetesSecrets(host, address.namespace), identity)
+        change = _Change(site, settings, names, KubernetesSecrets(host, address.namespace), identity)
         noted = partial(note_replaced, site, work.run, settings.name, user)
         replaced = partial(keep_replaced, site, work, settings.name, user)
         result = yield from change.carry_out(found, user, work, noted, replaced)
@@ -312,9 +311,14 @@ class _Change:
     """The change of one user's secrets."""
 
     def __init__(
-        self, site: Site, address: ServiceAddress, names: Names, cabinet: KubernetesSecrets, identity: UserIdentity
+        self,
+        site: Site,
+        settings: VirtualClusterSettings,
+        names: Names,
+        cabinet: KubernetesSecrets,
+        identity: UserIdentity,
     ) -> None:
-        self._site, self._address, self._names = site, address, names
+        self._site, self._settings, self._address, self._names = site, settings, address_of(settings), names
         self._cabinet, self._identity = cabinet, identity
         self._wanted = _wanted(names, identity)
         self._fresh = digest(names.both, self._wanted)
@@ -370,9 +374,8 @@ class _Change:
             )
 
     def _call(self, found: MasterAnswer, user: str) -> None:
-        settings = next(one for one in self._site.settings.virtual_clusters if address_of(one) == self._address)
         how = f'-h {self._address.host} -u {shlex.quote(user)} -p "$d/in/principal" -k "$d/in/keytab"'
-        call_utility(self._site, found, settings, f"init-user-in-virtual-cluster {how}", self._identity.files)
+        call_utility(self._site, found, self._settings, f"init-user-in-virtual-cluster {how}", self._identity.files)
 
     def _back(
         self, kept: OldSecrets, error: BaseException, replaced: Callable[[str], str], *, apply: bool

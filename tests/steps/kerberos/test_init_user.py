@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from maint.lab.create import SITE
 from maint.lab.hosts.shell.executor import run
 from maint.lab.virtual_clusters import cluster as kerberos
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER, secrets_of
@@ -229,6 +230,14 @@ def test_the_script_is_called_with_absolute_paths_in_a_folder_of_its_own(owner):
     assert owner(*INIT).code == 0
     whole(owner)
     assert run(machine, "ls -A /run | grep maint").out == b""
+
+
+def test_another_virtual_cluster_whose_address_tells_no_ids_is_not_in_the_way(owner, way):
+    clusters = owner.settings["sites"][SITE]["virtual_clusters"]
+    clusters.insert(0, {**owner.vc(), "name": "elsewhere", "base_url": "https://10.1.2.3/dex/api/v1"})
+    said = owner(*INIT)
+    assert said.code == 0, said.err
+    whole(owner)
 
 
 def test_without_kinit_it_is_said_and_skipped(owner, tmp_path):
