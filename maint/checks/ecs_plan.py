@@ -158,12 +158,11 @@ def _folders(plan: Mapping[str, Json]) -> Iterator[Mistake]:
 
 
 def _domain(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[Mistake]:
-    domain, target = str(plan.get("app_domain") or ""), str(plan.get("load_balancer") or "")
-    most = threshold("domain.most", site.manager.release)
+    below, target = names_below(plan), str(plan.get("load_balancer") or "")
+    domain, most = below.removeprefix("apps."), threshold("domain.most", site.manager.release)
     if len(domain) > most:
         mend = f"choose an app_domain of {most} characters at most"
         yield f"app_domain has {len(domain)} characters, more than {most}", mend
-    below = names_below(plan)
     record = f"a record *.{below} that leads to {target or 'the ECS server'} (/etc/hosts knows no wildcards)"
     for host in site.answering("wildcard"):
         lines = host.lines("wildcard")

@@ -327,6 +327,16 @@ def test_a_plan_that_lays_docker_and_longhorn_on_one_volume_does_not_pass(docker
     assert (found.state, alone) == (FAIL, docker != data), found.observed
 
 
+@pytest.mark.parametrize(("domain", "fits"), [("d" * 29, True), ("d" * 30, False)])
+@pytest.mark.parametrize("before", ["", "apps."])
+def test_a_plan_and_the_check_of_its_domain_count_the_same_characters(domain: str, fits: bool, before: str) -> None:
+    plan = {"app_domain": f"{before}{domain}"}
+    known = host({}, profiles="E", site=site(ManagerFacts("not asked"), app_domain=f"apps.{domain}", plan=plan)).site
+    (found,) = judge([CHECKS["ecs.plan"]], known)
+    (length,) = judge([CHECKS["ecs.domain.length"]], known)
+    assert ("more than 29" in found.observed, length.state is WARN) == (not fits, not fits), found.observed
+
+
 @pytest.mark.parametrize("name", ["wn01", "wn01.example.internal"])
 def test_a_plan_may_name_a_host_as_the_config_does_or_as_the_manager_does(name: str) -> None:
     listed = [{"hostname": "wn01.example.internal", "lastHeartbeat": None, "cluster": None, "names": ["wn01"]}]
