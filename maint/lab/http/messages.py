@@ -29,10 +29,12 @@ class Request(msgspec.Struct, frozen=True):
     @property
     def bearer(self) -> str:
         """The token that the request carries, "" for none."""
-        return self.headers.get("authorization", "").removeprefix("Bearer ")
+        kind, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if kind.lower() == "bearer" else ""
 
     def word(self, name: str, default: str = "") -> str:
-        return (self.query.get(name) or [default])[-1]
+        """Return a value of the query, the first where there are several."""
+        return (self.query.get(name) or [default])[0]
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a boolean of the query; any case counts."""

@@ -222,14 +222,22 @@ class Exchange(BaseHTTPRequestHandler, ABC):
         return {**response.headers, **({"Content-Type": response.content_type} if length or response.stream else {})}
 
     def head(self) -> Request:
-        split = urlsplit(self.path)
+        """Return the request without its body; of a header that comes twice, the first counts."""
+        try:
+            split = urlsplit(self.path)
+        except ValueError as error:
+            raise BadRequest("Bad URI") from error
         query = parse_qs(split.query, keep_blank_values=True)
-        return Request(self.command, split.path, query, {name.lower(): value for name, value in self.headers.items()})
+        headers = {name.lower(): value for name, value in reversed(self.headers.items())}
+        return Request(self.command, split.path, query, headers)
 
     def answer(self) -> None:
         """Answer a request, with 400 or 500 at worst."""
         self._begun, self._left, self._waiting, self._body = False, 0, False, None
+        # What is no ASCII came unescaped, in UTF-8.
+        self.path = re.sub(r"[^\x21-\x7e]", lambda found: f"%{ord(found[0]):02X}", self.path)
         try:
+            self._refuse_ambiguous()
             self._left = self._announced()
             self._waiting = self.headers.get("Expect", "").lower() == "100-continue"
             self._deliver(self.respond())
@@ -250,7 +258,7 @@ class Exchange(BaseHTTPRequestHandler, ABC):
         """Answer what the standard library refuses: a request line or head that it cannot read, a strange method."""
         del explain
         self._begun, self._left, self._waiting, self._body = False, 0, False, None
-        self._give_up(int(code), message or "Bad Request")
+        self._give_up(int(code), message or self.responses[code][0])
 
     def send_response(self, code: int, message: str | None = None) -> None:
         self._begun = True
@@ -276,7 +284,7 @@ class Exchange(BaseHTTPRequestHandler, ABC):
 
     @property
     def chunked(self) -> bool:
-        return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+        return "Transfer-Encoding" in self.headers  # the one coding that is not refused
 
     @property
     def length(self) -> int:
@@ -314,6 +322,16 @@ class Exchange(BaseHTTPRequestHandler, ABC):
                 pass
         except (BodyCut, BadRequest):
             self.close_connection = True
+
+    def _refuse_ambiguous(self) -> None:
+        # A head that two readers could take for two requests: every server refuses it.
+        hosts, lengths = (self.headers.get_all(name) or [] for name in ("Host", "Content-Length"))
+        if len(hosts) > 1 or (not hosts and self.request_version == "HTTP/1.1"):
+            raise BadRequest("Bad Host" if hosts else "No Host")
+        if len(set(lengths)) > 1:
+            raise BadRequest("Multiple Content-Lengths")
+        if (self.headers.get("Transfer-Encoding") or "chunked").strip().lower() != "chunked":
+            raise BadRequest("Bad Transfer-Encoding")
 
     def _announced(self) -> int | None:
         if self.chunked:

@@ -30,9 +30,20 @@ def spelled(text: str | bytes) -> Any:  # Any: what JSON can spell
     try:
         value = json.loads(text, parse_float=ExactFloat)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no half of a character, no NaN
+        deep = _is_deeper(value, _DEEPEST)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        deep = True
+    if deep:
+        raise ValueError("it is nested too deeply")
     return value
+
+
+_DEEPEST = 100  # levels: what goes through documents calls itself at each of them
+
+
+def _is_deeper(value: Any, levels: int) -> bool:  # Any: what JSON can spell
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return not levels or any(_is_deeper(member, levels - 1) for member in members)
 
 
 def parse(text: str | bytes) -> Doc:

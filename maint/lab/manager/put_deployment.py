@@ -53,7 +53,18 @@ def prepared(world: World, body: Doc, api: int, delete_current: bool) -> Doc:
         _hash_password(world, user)
     joined = _replaced(world, taken) if delete_current else _added(world, taken)
     _check_whole(world, taken, joined, delete_current)
+    refer_to_ids(joined)
     return joined
+
+
+def refer_to_ids(doc: Doc) -> None:
+    """Let roles that name their host alone refer to it by its id too, as everything else does."""
+    ids = {host.get("hostname"): host.get("hostId") for host in hosts(doc)}
+    for _, service in all_services(doc):
+        for role in roles(service):
+            ref = role.get("hostRef") or {}
+            if not ref.get("hostId") and ref.get("hostname") in ids:
+                role["hostRef"] = {**ref, "hostId": ids[ref["hostname"]]}
 
 
 def uuid_for(cluster: Doc) -> str:
@@ -72,6 +83,8 @@ def _without_hostname(node: Doc) -> Doc:
 
 
 def _check_named(node: Doc, where: str = "the deployment") -> None:
+    if where == "managementService" and node and not (isinstance(node.get("name"), str) and node["name"]):
+        raise NotAccepted("Cannot read the deployment: the management service has no name.")
     for name, value in node.items():
         if (where, name) in _NAMED and not (
             is_objects(value or []) and all(isinstance(each.get("name"), str) and each["name"] for each in value or [])

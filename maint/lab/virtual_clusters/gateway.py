@@ -12,7 +12,7 @@ import msgspec
 
 from maint.lab.http.messages import Response
 from maint.lab.http.server import basic_login
-from maint.lab.manager.document import Doc
+from maint.lab.manager.document import Doc, spelled
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import times
 from maint.lab.virtual_clusters.messages import ApiError, Request, html
@@ -198,7 +198,7 @@ def _key(header: str) -> str:
 def _read(encoded: str) -> Doc:
     # The object that a part of a token spells, an empty one where it is not one.
     try:
-        found = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+        found = spelled(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

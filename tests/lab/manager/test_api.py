@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import socket
 
 import pytest
 import requests
@@ -280,3 +281,17 @@ def test_the_log_holds_each_request_before_its_answer_arrives(loaded):
 def test_a_basic_header_that_is_garbage_is_a_401(loaded):
     for value in ("Basic ?", "Bearer x", "Basic " + base64.b64encode(b"\xff\xfe").decode()):
         assert loaded.get("/api/version", auth=None, headers={"Authorization": value}).status_code == 401
+
+
+def test_of_what_comes_twice_the_first_counts_and_a_name_need_not_be_escaped(fresh):
+    assert fresh.get("/api/v49/tools/echo?message=one&message=two").json() == {"message": "one"}
+    account = base64.b64encode(":".join(fresh.account).encode())
+    head = "GET /api/v49/hosts/Größe HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic ".encode()
+    with socket.create_connection(("127.0.0.1", fresh.lab.server.plain_port), timeout=20) as connection:
+        connection.sendall(head + account + b"\r\nAuthorization: Basic eDp5\r\n\r\n")
+        assert "Host 'Größe' not found." in connection.makefile("rb").read().decode()
+
+
+def test_what_lies_beside_the_api_is_a_page_that_is_not_there(loaded):
+    answer = loaded.get("/apidocs", auth=None)
+    assert (answer.status_code, "<html>" in answer.text) == (404, True)

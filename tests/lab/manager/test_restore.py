@@ -268,6 +268,26 @@ def test_a_body_that_breaks_off_changes_nothing(make_lab, example, chunked):
     assert json.loads(client.lab.log.path.read_text().splitlines()[1])["status"] == 0
 
 
+def test_roles_that_name_their_host_alone_are_on_it(fresh, example):
+    doc = json.loads(example)
+    for role in doc["clusters"][0]["services"][0]["roles"]:
+        del role["hostRef"]["hostId"]
+    fresh.upload_license()
+    assert fresh.put_deployment(json.dumps(doc).encode()).status_code == 200
+    restored = fresh.log_in_as("admin", "admin").get("/api/v49/clusters/base/hosts")
+    assert {host["hostId"] for host in restored.json()["items"]} == {
+        role["hostRef"]["hostId"]
+        for service in json.loads(example)["clusters"][0]["services"]
+        for role in service["roles"]
+    }
+
+
+def test_a_document_that_is_nested_very_deeply_is_a_400_and_changes_nothing(fresh):
+    nested = b'{"extra" : ' + b"[" * 900 + b"]" * 900 + b"}"
+    answer = fresh.put_deployment(nested)
+    assert (answer.status_code, "nested too deeply" in answer.text) == (400, True)
+
+
 def test_a_chunked_restore_is_taken_or_not(make_lab, example):
     client = make_lab(Options(fresh=True))
     client.upload_license()

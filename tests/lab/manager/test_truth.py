@@ -95,6 +95,17 @@ def test_a_request_line_that_cannot_be_read_is_a_400_and_logged(fresh):
     assert last(fresh)["status"] == 400
 
 
+@pytest.mark.parametrize(
+    "head",
+    [b"GET http://[x/api/version HTTP/1.1", b"GET /api/version HTTP/1.1\r\nHost: y",
+     b"PUT /api/v49/cm/config HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 12",
+     b"PUT /api/v49/cm/config HTTP/1.1\r\nTransfer-Encoding: gzip"],
+)  # fmt: skip
+def test_a_head_that_can_be_read_in_two_ways_is_a_400_and_logged(fresh, head):
+    assert raw(fresh, head).startswith(b"HTTP/1.1 400 ")
+    assert last(fresh)["status"] == 400
+
+
 def mutated(content: bytes, seed: int) -> bytes:
     """Return a document of which one value, somewhere, is of another kind."""
     chance, doc = random.Random(seed), document.parse(content)

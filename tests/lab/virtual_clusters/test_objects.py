@@ -223,7 +223,9 @@ def test_a_form_that_ends_early_gives_nothing(keep):
         list(messages.form_part(cut(body[:keep], 8), "multipart/form-data; boundary=B"))
 
 
-@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"name": "\\ud800"}', b'{"name": NaN}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b"[" * 700 + b"]" * 700, b'{"name": "\\ud800"}', b'{"name": NaN}', b"\xff"]
+)
 def test_a_body_that_no_parser_likes_is_a_400(content):
     with pytest.raises(ApiError) as refused:
         Request("POST", "/jobs", content=content).document()
@@ -290,7 +292,10 @@ def test_an_import_tells_which_jobs_could_not_be_made_and_takes_no_strange_archi
     api.spark("j", mounts=[{"resourceName": "r"}])
     answer = make_api().ask("POST", "/admin/import", upload=_archive(api, "exportjobs=true"))
     assert answer.json["jobs"] == [{"name": "j", "status": "failed", "message": "resource 'r' not found"}]
-    strange = io.BytesIO()
-    zipfile.ZipFile(strange, "w").close()
-    for content in (b"no zip", strange.getvalue()):
-        assert api.ask("POST", "/admin/import", upload=content).status == 400
+    assert api.ask("POST", "/admin/import", upload=b"no zip").status == 400
+    for contents in (None, "{", "[]", '{"jobs": [{}]}', '{"resources": 5}'):
+        strange = io.BytesIO()
+        with zipfile.ZipFile(strange, "w") as archive:
+            if contents:
+                archive.writestr("contents-of-the-lab.json", contents)
+        assert api.ask("POST", "/admin/import", upload=strange.getvalue()).status == 400

@@ -149,6 +149,17 @@ def test_an_access_key_that_nobody_was_given_opens_nothing(client, key):
     assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHENTICATED")
 
 
+def test_a_signature_that_is_nested_very_deeply_opens_nothing(client):
+    url = f"{client.told['cdp_endpoint']}/api/v1/de/describeService"
+    headers = {"x-altus-date": "now", "x-altus-auth": base64.urlsafe_b64encode(b"[" * 40_000).decode()}
+    assert requests.post(url, json={}, headers=headers, verify=client.told["ca"], timeout=100).status_code == 401
+
+
+@pytest.mark.parametrize(("kind", "status"), [("Bearer ", 200), ("bearer ", 200), ("", 401), ("Basic ", 401)])
+def test_a_token_counts_only_where_it_is_said_to_be_one(client, kind, status):
+    assert client.send("GET", "/info", headers={"Authorization": kind + client.token}).status_code == status
+
+
 def test_only_its_owner_can_read_the_access_key(client):
     path = Path(client.told["access_key_file"])
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 32

@@ -32,7 +32,7 @@ class Admitted(Struct, frozen=True):
 
 def admit(world: World, incoming: messages.Request) -> Admitted | Response:
     """Return the request of an account that is let in, or the answer that ends it before its body is read."""
-    if not incoming.path.startswith("/api"):
+    if not f"{incoming.path}/".startswith("/api/"):
         return _pages(incoming)
     user, cookie = _account(world, incoming)
     if user is None or _struck(world, "unauthorised", incoming) or _struck(world, "unauthorised-once", incoming):

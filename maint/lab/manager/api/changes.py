@@ -128,7 +128,8 @@ def delete_role(world: World, request: Request) -> Response:
 def make_groups(world: World, request: Request) -> Response:
     """Make role config groups beside the base ones, which every role type of a service has."""
     cluster, service = service_of(world, request)
-    before, grown = len(service["roleConfigGroups"]), {**service, "roleConfigGroups": [*service["roleConfigGroups"]]}
+    listed = service.get("roleConfigGroups") or []
+    before, grown = len(listed), {**service, "roleConfigGroups": [*listed]}
     for entry in request.entries("the list of groups"):
         _add_group(world, request, cluster, grown, entry)
     service["roleConfigGroups"] = grown["roleConfigGroups"]
@@ -197,9 +198,10 @@ def delete_template(world: World, request: Request) -> Response:
 def apply_template(world: World, request: Request) -> Response:
     """Make the roles of a host template on hosts that have none, as a command."""
     cluster, template = cluster_of(world, request), _template(world, request)
-    names = {str(ref.get("roleConfigGroupName")) for ref in template["roleConfigGroupRefs"]}
+    names = {str(ref.get("roleConfigGroupName")) for ref in template.get("roleConfigGroupRefs") or []}
     hosts = [host_of(world, str(ref.get("hostId") or ref.get("hostname"))) for ref in request.entries("the hosts")]
-    used = {role["hostRef"]["hostId"] for _, service in all_services(world.deployment) for role in roles(service)}
+    listed = [role for _, service in all_services(world.deployment) for role in roles(service)]
+    used = [(role.get("hostRef") or {}).get("hostId") for role in listed]
     for host in hosts:
         if host["hostId"] in used:
             raise ApiError(400, f"Host '{host.get('hostname')}' has roles already.")
@@ -322,7 +324,7 @@ def _add_group(world: World, request: Request, cluster: Doc | None, service: Doc
     _refuse_taken(service["roleConfigGroups"], "name", name, "Role config group")
     made = {"name": name, "displayName": entry.get("displayName") or name, "roleType": kind, "base": False}
     made |= commands.service_ref(cluster, service)
-    made["config"] = _config(world, request, f"{service['type']}/{kind}", entry)
+    made["config"] = _config(world, request, f"{service.get('type')}/{kind}", entry)
     service["roleConfigGroups"].append(made)
 
 
@@ -354,7 +356,7 @@ def _roles(world: World, request: Request, cluster: Doc | None, service: Doc, en
             group = one_of(service["roleConfigGroups"], "name", own, "Role config group")
         where = {"hostId": host["hostId"], "hostname": host.get("hostname")}
         role: Doc = {"name": name, "type": kind, "hostRef": where}
-        role["config"] = _config(world, request, f"{service['type']}/{kind}", entry)
+        role["config"] = _config(world, request, f"{service.get('type')}/{kind}", entry)
         made.append(role | {"roleConfigGroupRef": _ref_to(group), "tags": _tags(entry.get("tags"))})
     return made
 

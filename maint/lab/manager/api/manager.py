@@ -274,7 +274,7 @@ def make_mappings(world: World, request: Request) -> Response:
     for entry in request.entries("the list of mappings"):
         if not entry.get("name") or not entry.get("type"):
             raise ApiError(400, "An external user mapping needs a name and a type.")
-        if any((each["name"], each["type"]) == (entry["name"], entry["type"]) for each in [*listed, *made]):
+        if any(all(each.get(key) == entry[key] for key in ("name", "type")) for each in [*listed, *made]):
             raise ApiError(400, f"External user mapping '{entry['name']}' already exists.")
         own = {"name": entry["name"], "type": entry["type"], "uuid": str(uuid.uuid4())}
         made.append(own | {"authRoles": []} | _roles_of(world, entry))
@@ -324,7 +324,7 @@ def _mapping(world: World, request: Request) -> Doc:
 
 
 def _mapping_ref(mapping: Doc) -> Doc:
-    return {"uuid": mapping["uuid"], "name": mapping["name"], "type": mapping["type"]}
+    return {key: mapping.get(key) for key in ("uuid", "name", "type")}
 
 
 def _roles_of(world: World, entry: Doc) -> Doc:
@@ -346,7 +346,7 @@ def _enrol(world: World, field: str, ref: Doc, owner: Doc) -> None:
         listed = role.get(field) or []
         others = [each for each in listed if any(each.get(key, value) != value for key, value in ref.items())]
         role[field] = sorted(
-            [*others, *([ref] if role.get("uuid") in given else [])], key=lambda each: str(each["name"])
+            [*others, *([ref] if role.get("uuid") in given else [])], key=lambda each: str(each.get("name"))
         )
     world.changed()
 

@@ -3,6 +3,7 @@
 import json
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -10,7 +11,7 @@ from typing import BinaryIO, cast
 from msgspec.structs import replace
 
 from maint.lab.http.messages import BYTES, Response
-from maint.lab.manager.document import Doc
+from maint.lab.manager.document import Doc, spelled
 from maint.lab.virtual_clusters import definitions, tick
 from maint.lab.virtual_clusters.api import jobs, resources
 from maint.lab.virtual_clusters.api.jobs import named_object, shows
@@ -193,7 +194,7 @@ def import_all(cluster: Cluster, request: Request) -> Response:
     if handling not in _HANDLINGS:
         raise ApiError(400, f"invalid duplicatehandling {handling!r}")
     with _opened(request.upload.path) as archive:
-        contents = json.loads(archive.read(_CONTENTS))
+        contents = _contents(archive)
         taken = [job["name"] for job in contents["jobs"] if job["name"] in cluster.jobs]
         taken += [entry["name"] for entry in contents["resources"] if entry["name"] in cluster.resources]
         if taken and handling == "error":
@@ -249,7 +250,24 @@ def _opened(path: Path) -> zipfile.ZipFile:
     return archive
 
 
+def _contents(archive: zipfile.ZipFile) -> Doc:
+    entry = {"name": str}
+    try:
+        given = spelled(archive.read(_CONTENTS))
+    except (ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ApiError(400, "the archive cannot be read") from error
+    found: Doc = {"jobs": [], "resources": []} | definitions.take(
+        given, {"jobs": [entry], "resources": [entry]}, keep=True
+    )
+    if not all("name" in each for each in [*found["jobs"], *found["resources"]]):
+        raise ApiError(400, "the archive was not made by this service")
+    return found
+
+
 def _pieces(archive: zipfile.ZipFile, member: str) -> Iterator[bytes]:
-    with archive.open(member) as stream:
-        while piece := stream.read(PIECE):
-            yield piece
+    try:
+        with archive.open(member) as stream:
+            while piece := stream.read(PIECE):
+                yield piece
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise ApiError(400, "the archive cannot be read") from error
