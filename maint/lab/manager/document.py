@@ -276,12 +276,22 @@ def _write_list(value: list[Any] | tuple[Any, ...], indent: str, out: Callable[[
 MARKER = "REDACTED"
 # Documents of API versions below 14 carry no flags; the server knows its secrets all the same.
 _SECRET_NAME = re.compile(r"password|passwd|secret|_pw$|credential", re.IGNORECASE)
-# Fields by the API version that brought them: of the top level, and wherever else they stand (M7.2).
+# Fields by the API version that brought them, as the published client and recordings have it (M7.2): of the top level
+# of a deployment, and wherever else they stand, in deployments and other answers.
 _SINCE = {
     "allHostsConfig": 3, "peers": 3, "hostTemplates": 3,
     "authRoles": 32, "externalUserMappings": 32, "dataContexts": 32,
 }  # fmt: skip
-_SINCE_WITHIN = {"sensitive": 14, "dataContextRefs": 31, "clusterType": 31, "tags": 41, "createUserWithAdminRole": 44}
+_SINCE_WITHIN = {
+    "maintenanceMode": 2, "maintenanceOwners": 2, "commissionState": 2, "roleConfigGroups": 3, "roleConfigGroupRef": 3,
+    "numCores": 4, "totalPhysMemBytes": 4, "parcels": 4, "fullVersion": 6, "replicationSchedules": 6,
+    "snapshotPolicies": 6, "configStalenessStatus": 6, "clientConfigStalenessStatus": 6, "numPhysicalCores": 9,
+    "clusterUrl": 10, "hostsUrl": 11, "roleInstancesUrl": 11, "entityStatus": 11, "canRetry": 11, "suppressed": 11,
+    "clouderaManagerCreatedUser": 11, "sensitive": 14, "dataContextRefs": 31, "clusterType": 32,
+    "distribution": 40, "tags": 41, "createUserWithAdminRole": 44,
+}  # fmt: skip
+# What references carry besides the name, likewise.
+_REFS = {"hostRef": ("hostname", 31), "clusterRef": ("displayName", 30)}
 _ACCOUNT_SECRETS = ("pwHash", "pwSalt", "pwLogin")
 
 
@@ -308,18 +318,63 @@ def hidden(doc: Doc, hide: Hide) -> Doc:
 
 def as_of(doc: Doc, api: int, *, sent: bool = False) -> Doc:
     """Return a document as an API version knows it; where it is `sent` by that version, nothing is made up for it."""
-    kept = {name: value for name, value in doc.items() if _SINCE.get(name, 1) <= api}
-    copy: Doc = rebuilt(kept, lambda node: _without_newer(node, api))
+    kept: Doc = {name: value for name, value in doc.items() if _SINCE.get(name, 1) <= api}
+    if api < 6 and not sent:
+        kept = _with_shown_names(kept)
+    if api < 3 and not sent:
+        kept = rebuilt(kept, _with_type_configs)
+    copy: Doc = answered(kept, api)
+    if api < 15 and "clusters" in copy:
+        copy["clusters"] = [cluster_as_of(cluster, api) for cluster in clusters(copy)]
+    if api < 11 and "peers" in copy:
+        copy["peers"] = [{name: part for name, part in peer.items() if name != "type"} for peer in copy["peers"] or []]
     if api < 32 and "users" in copy:
         copy["users"] = [_account_as_of(user, api, sent=sent) for user in users(copy)]
     return copy
 
 
+def answered(value: Any, api: int) -> Any:  # Any: whatever JSON can spell, and the same back
+    """Return what a call answers without the fields that its API version does not know."""
+    if api >= max(_SINCE_WITHIN.values()):
+        return value
+    return rebuilt(value, lambda node: _without_newer(node, api))
+
+
 def _without_newer(node: Doc, api: int) -> Doc:
     kept = {name: part for name, part in node.items() if _SINCE_WITHIN.get(name, 1) <= api}
-    if api < 31 and isinstance(ref := kept.get("hostRef"), dict) and "hostId" in ref:
-        kept["hostRef"] = {"hostId": ref["hostId"]}
+    for name, (field, since) in _REFS.items():
+        if api < since and isinstance(ref := kept.get(name), dict) and len(ref) > 1:
+            kept[name] = {key: part for key, part in ref.items() if key != field}
     return kept
+
+
+def _with_type_configs(node: Doc) -> Doc:
+    # Before there were groups, a service had the settings of each role type (recordings).
+    if not isinstance(groups := node.get("roleConfigGroups"), list):
+        return node
+    bases = sorted((each for each in groups if each.get("base")), key=lambda each: str(each.get("roleType")))
+    listed = [{"roleType": each.get("roleType"), "items": items(each.get("config"))} for each in bases]
+    own = {"roleTypeConfigs": [each for each in listed if each["items"]], "items": items(node.get("config"))}
+    return {**node, "config": own}
+
+
+def _with_shown_names(doc: Doc) -> Doc:
+    # Before a cluster had two names, the one it had was the one that is shown (M5).
+    shown = {each.get("name"): each.get("displayName") or each.get("name") for each in clusters(doc)}
+
+    def renamed(node: Doc) -> Doc:
+        return {**node, "clusterName": shown[node["clusterName"]]} if node.get("clusterName") in shown else node
+
+    copy: Doc = rebuilt(doc, renamed)
+    for each in clusters(copy):
+        each["name"] = shown[each.get("name")]
+    return copy
+
+
+def cluster_as_of(cluster: Doc, api: int) -> Doc:
+    """Return a cluster without the names and numbers that an API version has not for it."""
+    since = {"displayName": 6, "uuid": 15}  # of clusters alone
+    return {name: part for name, part in cluster.items() if since.get(name, 1) <= api}
 
 
 def _account_as_of(user: Doc, api: int, *, sent: bool) -> Doc:

@@ -113,3 +113,72 @@ def test_answers_have_the_fields_that_real_servers_sent(make_lab):
     assert list(answered) == list(recorded)
     hosts = json.loads((HERE.parent / "data/recordings/answer-hosts-v5.json").read_text())["items"][0]
     assert list(client.get("/api/v5/hosts").json()["items"][0]) == list(hosts)
+
+
+# -- fields that came with a later version, in answers and documents
+
+
+def fields(value):
+    """Return the names of all members, at any depth."""
+    if isinstance(value, list):
+        return {name for member in value for name in fields(member)}
+    return {*value, *fields(list(value.values()))} if isinstance(value, dict) else set()
+
+
+@pytest.mark.parametrize(
+    ("path", "below", "names"),
+    [
+        ("clusters", 2, {"maintenanceMode", "maintenanceOwners"}),
+        ("clusters", 6, {"displayName", "fullVersion"}),
+        ("clusters", 10, {"clusterUrl"}),
+        ("clusters", 11, {"hostsUrl", "entityStatus"}),
+        ("clusters", 15, {"uuid"}),
+        ("clusters", 32, {"clusterType"}),
+        ("hosts?view=full", 4, {"numCores", "totalPhysMemBytes"}),
+        ("hosts?view=full", 9, {"numPhysicalCores"}),
+        ("hosts?view=full", 11, {"clusterRef", "entityStatus", "suppressed"}),
+        ("hosts?view=full", 40, {"distribution"}),
+        ("clusters/base/services", 2, {"displayName", "maintenanceMode"}),
+        ("clusters/base/services", 6, {"configStalenessStatus"}),
+        ("clusters/base/services", 11, {"roleInstancesUrl", "entityStatus", "suppressed"}),
+        ("clusters/base/services/hdfs/roles", 2, {"commissionState"}),
+        ("clusters/base/services/hdfs/roles", 11, {"entityStatus"}),
+        ("clusters/base/services/hdfs/roles", 31, {"hostname"}),
+        ("clusters/base/services/hdfs/roles", 41, {"tags"}),
+        ("commands/1", 11, {"canRetry"}),
+        ("commands/1", 30, {"displayName"}),
+        ("cm/peers", 11, {"type", "clouderaManagerCreatedUser"}),
+        ("cm/deployment", 4, {"parcels"}),
+        ("cm/deployment", 15, {"uuid"}),
+    ],
+)
+def test_a_version_knows_the_fields_that_it_brought_and_no_earlier_one_does(make_lab, path, below, names):
+    client = make_lab(Options(deployment=EXAMPLE))
+    client.lab.world.deployment["clusters"][0]["uuid"] = "11111111-2222-3333-4444-555555555555"
+    client.send("POST", "/api/v49/clusters/base/commands/stop")
+    client.settle()
+    at = {api: fields(client.get(f"/api/v{api}/{path}").json()) for api in (below - 1, below)}
+    assert names <= at[below]
+    assert not names & at[below - 1]
+
+
+def test_an_export_at_version_2_has_the_shape_that_real_servers_sent(make_lab):
+    recorded = document.read(next(path for path in RECORDINGS if path.stem.startswith("deployment-02-")))
+    exported = make_lab(Options(deployment=EXAMPLE), redaction_default="off").get("/api/v2/cm/deployment").json()
+    assert list(exported) == list(recorded)
+    cluster, like = exported["clusters"][0], recorded["clusters"][0]
+    assert (cluster["name"], list(cluster)) == ("Base Cluster 1", list(like))
+    for part in ("services", "roles"):
+        cluster, like = cluster[part][0], like[part][0]
+        assert set(cluster) == set(like), part
+    hdfs = next(each for each in exported["clusters"][0]["services"] if each["type"] == "HDFS")
+    assert {"DATANODE", "NAMENODE"} <= {each["roleType"] for each in hdfs["config"]["roleTypeConfigs"]}
+
+
+@pytest.mark.parametrize("api", [2, 5, 14])
+def test_what_a_version_exports_it_takes_back_whole(make_lab, api):
+    client = make_lab(Options(deployment=EXAMPLE), redaction_default="off")
+    before = client.get(f"/api/v{api}/cm/deployment").content
+    path = f"/api/v{api}/cm/deployment?deleteCurrentDeployment=true"
+    assert (client.upload_license().status_code, client.put_deployment(before, path).status_code) == (200, 200)
+    assert without_time(client.get(f"/api/v{api}/cm/deployment").content) == without_time(before)

@@ -15,7 +15,7 @@ from maint.lab.manager.accounts import ADMIN, CLUSTER_ADMIN, Grant, grants
 from maint.lab.manager.api import manager, routes
 from maint.lab.manager.api.messages import Handler, Request, html, printed
 from maint.lab.manager.api.routes import ADMINISTER, CONFIGURE, FULL, OPERATE, PRIVILEGED, READ
-from maint.lab.manager.document import Doc, major
+from maint.lab.manager.document import Doc, answered, major
 from maint.lab.manager.world import World
 
 _VIEWS = ("summary", "full", "full_with_health_check_explanation", "export", "export_redacted")
@@ -50,6 +50,8 @@ def handle(world: World, admitted: Admitted, content: bytes) -> Response:
         response = admitted.handler(world, replace(admitted.request, content=content))
     except ApiError as error:
         response = error.response
+    if admitted.request.api:
+        response = replace(response, value=answered(response.value, admitted.request.api))
     return with_cookie(response.printed(printed), admitted.cookie)
 
 

@@ -55,7 +55,7 @@ def make_clusters(world: World, request: Request) -> Response:
         made.append(cluster)
     world.deployment["clusters"] = [*clusters(world.deployment), *made]
     world.changed()
-    return listing([shown_clusters.listed_cluster(world, each, request.api) for each in made])
+    return listing([shown_clusters.listed_cluster(world, each, request) for each in made])
 
 
 def make_services(world: World, request: Request) -> Response:

@@ -1,12 +1,14 @@
 """Clusters with what belongs to one: host templates, parcels, data contexts, control planes (M5, M6, M10.4)."""
 
 from collections.abc import Container
+from urllib.parse import quote_plus
 
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import accounts, commands
 from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, listing
-from maint.lab.manager.document import Doc, all_services, clusters, drop, hosts, items, roles, services
+from maint.lab.manager.api.services import maintained
+from maint.lab.manager.document import Doc, all_services, cluster_as_of, clusters, drop, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
 _TYPES = {"base": "BASE_CLUSTER", "compute": "COMPUTE_CLUSTER", "experience": "EXPERIENCE_CLUSTER"}
@@ -26,12 +28,12 @@ def read_all(world: World, request: Request) -> Response:
     if wanted not in (*_TYPES, "any"):
         raise ApiError(400, f"Cluster type '{wanted}' is not supported; supported are: any, base, compute, experience.")
     found = [each for each in clusters(world.deployment) if wanted == "any" or kind_of(each) == _TYPES[wanted]]
-    return listing([listed_cluster(world, each, request.api) for each in found])
+    return listing([listed_cluster(world, each, request) for each in found])
 
 
 def read(world: World, request: Request) -> Response:
     """Answer one cluster."""
-    return Response(value=listed_cluster(world, cluster_of(world, request), request.api))
+    return Response(value=listed_cluster(world, cluster_of(world, request), request))
 
 
 def delete(world: World, request: Request) -> Response:
@@ -42,7 +44,7 @@ def delete(world: World, request: Request) -> Response:
     used_by = _dependants(world, cluster)
     if used_by and world.switches["delete-with-dependants"] == "refuse":
         raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': it is used by {', '.join(used_by)}.")
-    answer = listed_cluster(world, cluster, request.api)
+    answer = listed_cluster(world, cluster, request)
     for each in services(cluster):
         settings.keep_known(world, each)
     world.deployment["clusters"] = [each for each in clusters(world.deployment) if each is not cluster]
@@ -53,25 +55,22 @@ def delete(world: World, request: Request) -> Response:
 
 def members(world: World, cluster: Doc) -> list[Doc]:
     """Return the hosts of a cluster: those that carry its roles, and those that were added to it."""
-    used = {role["hostRef"]["hostId"] for service in services(cluster) for role in roles(service)}
+    used = {(role.get("hostRef") or {}).get("hostId") for service in services(cluster) for role in roles(service)}
     used |= {host for host, name in world.joined.items() if name == cluster["name"]}
     return [host for host in hosts(world.deployment) if host.get("hostId") in used]
 
 
-def listed_cluster(world: World, cluster: Doc, api: int) -> Doc:
-    """Return a cluster as listings show it, in the fields of an API version (M7.2, recordings)."""
-    answer: Doc = {"name": cluster["name"], "displayName": cluster.get("displayName") if api >= 6 else None}
-    answer |= {"version": cluster.get("version"), "fullVersion": cluster.get("fullVersion") if api >= 6 else None}
-    answer |= {"maintenanceMode": False, "maintenanceOwners": []}
-    if api >= 10:
-        answer["entityStatus"] = _entity_status(world, cluster)
-    if api >= 16:
-        answer["uuid"] = cluster.get("uuid")
-    if api >= 31:
-        answer |= {"dataContextRefs": cluster.get("dataContextRefs"), "clusterType": kind_of(cluster)}
-    if api >= 41:
-        answer["tags"] = cluster.get("tags") or []
-    return answer
+def listed_cluster(world: World, cluster: Doc, request: Request) -> Doc:
+    """Return a cluster as listings show it (M7.2, recordings)."""
+    name, shown = cluster["name"], cluster.get("displayName") or cluster["name"]
+    answer: Doc = {"name": name if request.api >= 6 else shown, "displayName": shown}
+    answer |= {"version": cluster.get("version"), "fullVersion": cluster.get("fullVersion")}
+    answer |= maintained(world, f"cluster {name}")
+    url = f"http://{request.host}/cmf/clusterRedirect/{quote_plus(shown)}"
+    answer |= {"clusterUrl": url, "hostsUrl": f"{url}/hosts", "entityStatus": _entity_status(world, cluster)}
+    answer |= {"uuid": cluster.get("uuid"), "dataContextRefs": cluster.get("dataContextRefs")}
+    answer |= {"clusterType": kind_of(cluster), "tags": cluster.get("tags") or []}
+    return cluster_as_of(answer, request.api)
 
 
 def _entity_status(world: World, cluster: Doc) -> str:

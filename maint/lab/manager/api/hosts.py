@@ -83,25 +83,21 @@ def _leave(world: World, host: Doc) -> None:
 
 
 def _shown(world: World, host: Doc, request: Request) -> Doc:
-    api = request.api
     answer: Doc = {name: host.get(name) for name in ("hostId", "ipAddress", "hostname", "rackId")}
     answer["hostUrl"] = f"http://{request.host}/cmf/hostRedirect/{host['hostId']}"
-    answer |= maintained(world, f"host {host['hostId']}") | {"commissionState": "COMMISSIONED", "numCores": 4}
-    if api >= 9:
-        answer["numPhysicalCores"] = 2
-    answer["totalPhysMemBytes"] = _MEMORY
+    answer |= maintained(world, f"host {host['hostId']}") | {"commissionState": "COMMISSIONED"}
+    answer |= {"numCores": 4, "numPhysicalCores": 2, "totalPhysMemBytes": _MEMORY}
     cluster = _cluster(world, host)
-    if cluster and api >= 30:
+    if cluster and request.api >= (11 if request.full else 30):  # recordings of v14
         answer["clusterRef"] = {"clusterName": cluster["name"], "displayName": cluster.get("displayName")}
     if request.full:
         stamp = commands.moment(world.heard(str(host.get("hostname"))).timestamp())
         answer |= {"lastHeartbeat": stamp, "roleRefs": _role_refs(world, host), "healthSummary": "GOOD"}
-        answer |= {"healthChecks": [{"name": "HOST_SCM_HEALTH", "summary": "GOOD"}], "entityStatus": "GOOD_HEALTH"}
+        check: Doc = {"name": "HOST_SCM_HEALTH", "summary": "GOOD", "suppressed": False}
+        answer |= {"healthChecks": [check], "entityStatus": "GOOD_HEALTH"}
         answer["config"] = {"items": config_items(world, items(host.get("config")), request)}
-        if api >= 40:
-            answer["distribution"] = {"distributionType": "RHEL", "name": "RHEL", "version": "8.6"}
-        if api >= 41:
-            answer["tags"] = host.get("tags") or []
+        answer["distribution"] = {"distributionType": "RHEL", "name": "RHEL", "version": "8.6"}
+        answer["tags"] = host.get("tags") or []
     return answer
 
 

@@ -42,11 +42,10 @@ def instances(world: World, _request: Request) -> Response:
     ])  # fmt: skip
 
 
-def peers(world: World, _request: Request) -> Response:
+def peers(world: World, request: Request) -> Response:
     """List peers; their passwords are never shown here."""
-    listed = [{name: value for name, value in peer.items() if name != "password"}
-              for peer in world.deployment.get("peers") or []]  # fmt: skip
-    return listing(listed)
+    listed = as_of({"peers": world.deployment.get("peers") or []}, request.api)["peers"]
+    return listing([{name: value for name, value in peer.items() if name != "password"} for peer in listed])
 
 
 def api_version(world: World, _request: Request) -> Response:

@@ -88,8 +88,10 @@ ROUTES: dict[str, Route] = {
     "POST clusters/{cluster}/services/{service}/commands/{name}": Route(commands.begin, OPERATE, 6),
     "GET clusters/{cluster}/services/{service}/roles/{role}/commandsByName": Route(commands.names, since=6),
     "POST clusters/{cluster}/services/{service}/roleCommands/{name}": Route(
-        commands.begin_on_roles, OPERATE, 1, takes_json=True
+        commands.begin_on_roles, OPERATE, 6, takes_json=True
     ),
+    f"POST cm/service/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 18),
+    f"POST cm/service/roles/{{role}}/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 18),
     "PUT cm/service": Route(changes.make_management_service, FULL, takes_json=True),
     "PUT clusters/{cluster}/services/{service}": Route(changes.rename_service, ADMINISTER, 3, takes_json=True),
     "POST clusters/{cluster}/services/{service}/roleConfigGroups": Route(

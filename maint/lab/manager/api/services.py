@@ -5,7 +5,7 @@ import re
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api.messages import Request, cluster_of, config_items, key, listing, one_of, service_of
-from maint.lab.manager.document import Doc, as_of, items, roles, services
+from maint.lab.manager.document import Doc, items, roles, services
 from maint.lab.manager.world import NA, STARTED, World
 
 _STATUS = {STARTED: "GOOD_HEALTH", NA: "NONE"}
@@ -74,48 +74,36 @@ def group_shown(world: World, group: Doc, request: Request) -> Doc:
 
 
 def service_shown(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
-    """Return a service in the fields of an API version (recordings)."""
+    """Return a service as the API shows it (recordings)."""
     state, api = world.service_state(service), request.api
     base = f"http://{request.host}/cmf/serviceRedirect/{service['name']}"
     health = {STARTED: "GOOD", NA: "GOOD"}.get(state, "DISABLED")
     answer: Doc = {"name": service["name"], "type": service.get("type")}
     if cluster:
-        shown_name = cluster.get("displayName") if api >= 32 else None
-        answer["clusterRef"] = {"clusterName": cluster["name"], "displayName": shown_name}
-    answer["serviceUrl"] = base
-    if api >= 10:
-        answer["roleInstancesUrl"] = f"{base}/instances"
-    check: Doc = {"name": f"{service.get('type')}_HEALTHY", "summary": health}
-    answer |= {"serviceState": state, "healthSummary": health}
-    answer["healthChecks"] = [check | ({"suppressed": False} if api >= 11 else {})]
+        answer["clusterRef"] = {"clusterName": cluster["name"], "displayName": cluster.get("displayName")}
+    answer |= {"serviceUrl": base, "roleInstancesUrl": f"{base}/instances"}
+    check: Doc = {"name": f"{service.get('type')}_HEALTHY", "summary": health, "suppressed": False}
+    answer |= {"serviceState": state, "healthSummary": health, "healthChecks": [check]}
     answer |= _staleness(api, world.stale.get(f"{cluster['name'] if cluster else ''}/{service['name']}"), client=True)
-    answer |= maintained(world, key(cluster, service)) | {"displayName": service.get("displayName")}
-    if api >= 10:
-        answer["entityStatus"] = _STATUS.get(state, state)
-    if api >= 41:
-        answer["tags"] = service.get("tags") or []
-    return answer
+    answer |= maintained(world, key(cluster, service))
+    answer["displayName"] = service.get("displayName") if api >= 2 else None
+    return answer | {"entityStatus": _STATUS.get(state, state), "tags": service.get("tags") or []}
 
 
 def role_shown(world: World, cluster: Doc | None, service: Doc, role: Doc, request: Request) -> Doc:
-    """Return a role in the fields of an API version (recordings)."""
+    """Return a role as the API shows it (recordings)."""
     state, api = world.role_state(role), request.api
     health = "GOOD" if state in (STARTED, NA) else "DISABLED"
     answer: Doc = {"name": role["name"], "type": role.get("type")}
     answer |= commands.service_ref(cluster, service)
-    answer |= {"hostRef": as_of({"hostRef": role.get("hostRef")}, api)["hostRef"], "roleState": state}
+    answer |= {"hostRef": role.get("hostRef"), "roleState": state}
     answer |= {"commissionState": "COMMISSIONED", "healthSummary": health} | _staleness(api, client=False)
     answer |= {"healthChecks": []} | maintained(world, f"role {role['name']}", key(cluster, service))
     answer["roleUrl"] = f"http://{request.host}/cmf/roleRedirect/{role['name']}"
-    if api >= 3:
-        answer["roleConfigGroupRef"] = role.get("roleConfigGroupRef")
-    if api >= 10:
-        answer["entityStatus"] = _STATUS.get(state, state)
+    answer |= {"roleConfigGroupRef": role.get("roleConfigGroupRef"), "entityStatus": _STATUS.get(state, state)}
     if request.full:
         answer["config"] = {"items": config_items(world, items(role.get("config")), request)}
-    if api >= 41:
-        answer["tags"] = role.get("tags") or []
-    return answer
+    return answer | {"tags": role.get("tags") or []}
 
 
 def maintained(world: World, own: str, *above: str) -> Doc:
