@@ -213,14 +213,13 @@ def warn_of_settings(screen: Screen, settings: Settings, told: Collection[str] =
 
 def way_to_lab(settings: Settings) -> str:
     """Return how the lab that a config belongs to is brought up; "" where it is not a lab's, or it is up."""
-    from maint.cli.lab.options import lab_folder
+    from maint.cli.lab.options import up_again
     from maint.lab import control  # only where something was not reached
 
     folder = settings.path.parent if settings.path else None
     if folder is None or not control.is_down(folder):
         return ""
-    where = "" if folder == lab_folder("") else f" --folder {shlex.quote(str(folder))}"
-    return f"the lab is down: `maint lab up{where}` brings it up"
+    return f"the lab is down: `{up_again(folder)}` brings it up"
 
 
 @contextmanager

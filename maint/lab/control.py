@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -56,7 +57,9 @@ def up(folder: Path, options: Options | None = None, *, passing: bool = False) -
     existed = is_lab(folder)
     with writing(folder, "name another folder"):
         if not existed:
-            _clear(folder)
+            refuse_other(folder)
+            if _is_unfinished(folder):
+                shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (folder / CONTROL).unlink(missing_ok=True)
         write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
@@ -99,11 +102,11 @@ def is_lab(folder: Path) -> bool:
     return (folder / MADE_FROM).is_file()
 
 
-def _clear(folder: Path) -> None:
-    # What a lab does not come up in is removed, so a lab begins in a folder of its own.
-    if _is_unfinished(folder):
-        shutil.rmtree(folder)
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+def refuse_other(folder: Path) -> None:
+    """Raise Refused where a folder holds something else: what a lab does not come up in is removed."""
+    with writing(folder, "name another folder"):
+        taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not _is_unfinished(folder)
+    if taken:
         raise Refused(f"{folder} is not empty and holds no lab", hint="name another folder")
 
 
@@ -195,7 +198,9 @@ def ask(folder: Path, order: str, **words: str) -> Status:
             line = connection.makefile("rb").readline()
         answer: Status = json.loads(line)
     except (OSError, ValueError, OverflowError, Damaged) as error:
-        raise CannotReach(f"no lab is up in {folder}", hint="maint lab up") from error
+        raise CannotReach(
+            f"no lab is up in {folder}", hint=f"maint lab up --folder {shlex.quote(str(folder))}"
+        ) from error
     if "error" in answer:
         raise UsageError(str(answer["error"]), hint="`maint help lab` lists them")
     return answer

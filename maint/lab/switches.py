@@ -1,17 +1,19 @@
 """Every behaviour of a real server that is unknown or inferred, behind a name of its own."""
 
+import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 import msgspec
 
-SECONDS, COUNT, TEXT = ("seconds",), ("number",), ("text",)
+SECONDS, COUNT, TEXT, API = ("seconds",), ("number",), ("text",), ("by-release", "number")
 
 
 class Switch(msgspec.Struct, frozen=True):
     """One behaviour that can be chosen."""
 
     default: str
-    allowed: tuple[str, ...]  # the values it takes, or one of SECONDS, COUNT, TEXT
+    allowed: tuple[str, ...]  # the values it takes, or one of SECONDS, COUNT, TEXT, API
     meaning: str  # what it decides, for people
     section: str  # where a server's behaviour is described
 
@@ -25,7 +27,7 @@ SWITCHES: dict[str, Switch] = {
     "put-seconds": Switch("0", SECONDS, "how long the PUT of a deployment takes", "U16"),
     "get-seconds": Switch("0", SECONDS, "how long an export takes before its first byte", "U16"),
     "slow-seconds": Switch("3", SECONDS, "how much longer the faults slow-body and put-slow take", "M16.10"),
-    "announced-api": Switch("by-release", TEXT, "by-release, or the number that GET /api/version answers", "M1, M3"),
+    "announced-api": Switch("by-release", API, "by-release, or the number that GET /api/version answers", "M1, M3"),
     "redirect-code": Switch("302", ("301", "302", "303", "307", "308"), "status of the plain port under TLS", "U9"),
     "plain-when-tls-fails": Switch(
         "open", ("open", "redirect", "closed"), "the plain port when TLS was asked for and could not come up", "M2.1"
@@ -177,9 +179,11 @@ def check(name: str, value: str) -> None:
     """Raise `UnknownSwitch` unless a switch takes a value."""
     switch = SWITCHES.get(name)
     if switch is None:
-        raise UnknownSwitch(f"there is no switch {name!r}; known are {', '.join(SWITCHES)}")
-    if switch.allowed in (SECONDS, COUNT):
-        if not value.replace(".", "", 1).isdigit():
+        close = get_close_matches(name, SWITCHES, 1, 0.7)
+        raise UnknownSwitch(f"there is no switch {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    numbers = {SECONDS: r"\d{1,9}(\.\d*)?|\.\d+", COUNT: r"\d{1,18}", API: r"by-release|v?[1-9]\d{0,3}"}
+    if switch.allowed in numbers:
+        if not re.fullmatch(numbers[switch.allowed], value, re.ASCII):
             raise UnknownSwitch(f"switch {name} takes a number, not {value!r}")
     elif switch.allowed != TEXT and value not in switch.allowed:
         raise UnknownSwitch(f"switch {name} takes {', '.join(switch.allowed)}, not {value!r}")

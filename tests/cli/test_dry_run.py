@@ -112,7 +112,7 @@ PLANS = {
 TELLS = {
     "lab demo": "would show the main job",
     "lab up --folder @NEW@/lab": "would bring a lab up in @NEW@/lab",
-    "lab down --folder @LAB@": "would take the lab in @LAB@ down",
+    "lab down --folder @LAB@": "no lab is up",
     "lab break manager error-500 --folder @LAB@": "would set manager error-500",
     "site report --to @NEW@/pages": "would write pages into @NEW@/pages",
     "playbook test @KEPT@/test.yaml": "would try 1 test in a lab",

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,14 +13,14 @@ from msgspec.structs import replace
 
 from maint.cli.command import command
 from maint.cli.configless import settings_of, state_home
-from maint.cli.lab.options import deployment_file, lab_folder, switches_of
+from maint.cli.lab.options import deployment_file, lab_folder, switches_of, up_again
 from maint.cli.options import Flags, argument, number, option
 from maint.cli.run_playbook import carry_out, resume
 from maint.cli.screen import Screen, ask_change, table
 from maint.errors import MaintError, Refused, Unfinished, UsageError, WorkFailed
 from maint.files import explaining
 from maint.lab import control
-from maint.lab.faults import FAULTS
+from maint.lab.faults import FAULTS, unheard_of
 from maint.lab.manager.load import Options
 from maint.model.formatting import show_count
 from maint.model.json import spelled
@@ -68,22 +69,26 @@ def up(
         virtual_clusters=tuple(virtual_cluster or ()),
     )
     place = lab_folder(folder)
-    if flags.dry_run:
-        words = f"would bring a lab up in {place}" + (", and throw away the one that is there" * new)
-        flags.screen().emit({"folder": str(place)}, words)
-        return
-    if new and control.is_lab(place):
-        _show(flags, _replaced(flags, place, options))
-        return
-    if options == Options(virtual_clusters=options.virtual_clusters) and control.is_lab(place):
-        _made(flags, place, options.virtual_clusters)
-        return
-    if control.is_lab(place):
+    there, as_it_is = control.is_lab(place), options == Options(virtual_clusters=options.virtual_clusters)
+    if there and not new and not as_it_is:
         raise Refused(
             f"there is a lab in {place} already, and it stays what it was made from",
-            hint="`maint lab up` alone brings it up again; --new makes another; --folder puts one elsewhere",
+            hint=f"`{up_again(place)}` alone brings it up again; --new makes another; --folder puts one elsewhere",
         )
-    _show(flags, control.up(place, options))
+    if not there:
+        control.refuse_other(place)
+    if flags.dry_run:
+        again = (
+            "the lab in {} is up already" if control.status(place)["running"] else "would bring the lab in {} up again"
+        )
+        words = "would bring a lab up in {}" + (", and throw away the one that is there" * there)
+        flags.screen().emit({"folder": str(place)}, (again if there and not new else words).format(place))
+    elif not there:
+        _show(flags, control.up(place, options))
+    elif new:
+        _show(flags, _replaced(flags, place, options))
+    else:
+        _made(flags, place, options.virtual_clusters)
 
 
 def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
@@ -122,7 +127,7 @@ def _show(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells
     screen = flags.screen()
     for remark in found.get("remarks", ()):
         screen.say(f"note: {remark}")
-    screen.emit(found, f"export MAINT_CONFIG={found['config']}")
+    screen.emit(found, f"export MAINT_CONFIG={shlex.quote(str(found['config']))}")
 
 
 @command()
@@ -130,7 +135,8 @@ def down(flags: Flags, folder: Folder = "") -> None:
     """Take the lab down; its files stay."""
     place = lab_folder(folder)
     if flags.dry_run:
-        flags.screen().emit({"folder": str(place)}, f"would take the lab in {place} down")
+        up = control.status(place)["running"]
+        flags.screen().emit({"folder": str(place)}, f"would take the lab in {place} down" if up else "no lab is up")
         return
     was_up = control.down(place)
     flags.screen().emit(
@@ -147,13 +153,14 @@ def status(flags: Flags, folder: Folder = "") -> None:
         rows += [[f"{part} {key}", spelled(value)] for key, value in (found.get(part) or {}).items()]
     rows += [[f"virtual cluster {each['name']}", str(each["base_url"])] for each in found.get("virtual_clusters", ())]
     rows += [["requests", str(found["requests"])]] if "requests" in found else []
+    rows += [["fault", f"{each['fault']}, at {each['target']}"] for each in found.get("faults", ())]
     flags.screen().emit(found, table(["WHAT", "IS"], rows))
 
 
 @command()
 def break_(
     flags: Flags,
-    target: Annotated[str, argument("manager, database, or a host's name.")] = "",
+    target: Annotated[str, argument("A host's name, or a target that --list shows.")] = "",
     fault: Annotated[str, argument("A fault's name.")] = "",
     listed: Annotated[bool, option("--list", "List the faults.")] = False,
     repair: Annotated[bool, option("--repair", "Clear a fault, all faults of a target, or all.")] = False,
@@ -168,6 +175,8 @@ def break_(
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
     elif not (repair or (target and fault)):
         raise UsageError("name a target and a fault", hint="`maint lab break --list` shows both")
+    elif fault and fault not in {*FAULTS, _LOST}:
+        raise UsageError(str(unheard_of("fault", fault, FAULTS)), hint="`maint lab break --list` shows them")
     elif flags.dry_run:
         words = f"would {'clear' if repair else 'set'} {' '.join(filter(None, (target, fault))) or 'all faults'}"
         screen.emit({"target": target, "fault": fault}, words)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def lab_folder(given: str) -> Path:
     if given or os.environ.get("MAINT_LAB"):
         return absolute(given or os.environ["MAINT_LAB"])
     return state_home() / "lab"
+
+
+def up_again(place: Path) -> str:
+    """Return the command that brings the lab of a folder up."""
+    return "maint lab up" + ("" if place == lab_folder("") else f" --folder {shlex.quote(str(place))}")
 
 
 def deployment_file(given: str) -> Path | None:

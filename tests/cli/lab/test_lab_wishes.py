@@ -19,7 +19,10 @@ NAMELESS = '{"versionInfo": {"version": "7.6.5"}, "users": [], "clusters": [], "
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--switch", "foo=bar"), "there is no switch 'foo'; known are"),
+        (("--switch", "foo=bar"), "there is no switch 'foo'"),
+        (("--switch", "put-second=1"), "did you mean 'put-seconds'?"),
+        (("--switch", "put-seconds=²"), "takes a number, not '²'"),
+        (("--switch", "announced-api=soon"), "takes a number, not 'soon'"),
         (("--switch", "foo"), "NAME=VALUE"),
         (("--switch", "put-seconds=soon"), "takes a number, not 'soon'"),
         (("--virtual-cluster", "9x"), "3 to 30 letters, digits and hyphens"),
@@ -148,3 +151,42 @@ def test_a_demo_that_is_killed_takes_its_lab_with_it(tmp_path):
         demo.kill()
     while found[0].parent.exists():  # it goes when the lab is down; the limit of all tests ends this
         time.sleep(0.05)
+
+
+def test_what_would_be_done_with_a_lab_depends_on_what_is_there(tmp_path):
+    folder, strange = tmp_path / "my lab", tmp_path / "strange"
+    at = ("--folder", str(folder))
+    strange.mkdir()
+    (strange / "mine").touch()
+    assert maint("lab", "up", "--folder", str(strange), "--dry-run").code == 5
+    assert "would bring a lab up" in maint("lab", "up", *at, "--new", "--dry-run").out
+    assert maint("lab", "down", *at, "--dry-run").out == "no lab is up\n"
+    Lab(folder, Options(fresh=True, ssh=False))
+    assert "and throw away the one that is there" in maint("lab", "up", *at, "--new", "--dry-run").out
+    assert "would bring the lab in" in maint("lab", "up", *at, "--dry-run").out
+    other = maint("lab", "up", *at, "--fresh", "--dry-run")
+    assert (other.code, f"`maint lab up --folder '{folder}'` alone" in other.err) == (5, True)
+    try:
+        # What it prints is typed as it stands, by a shell.
+        said = maint("lab", "up", *at)
+        typed = subprocess.run(["sh", "-c", f'{said.out} printf %s "$MAINT_CONFIG"'], capture_output=True, text=True)
+        assert (typed.stdout, typed.stderr) == (str(folder / "config.yaml"), "")
+        assert "is up already" in maint("lab", "up", *at, "--dry-run").out
+        assert "would take the lab" in maint("lab", "down", *at, "--dry-run").out
+    finally:
+        control.down(folder)
+
+
+def test_a_fault_that_is_none_would_not_be_set_and_those_that_are_set_are_shown(tmp_path):
+    folder = tmp_path / "lab"
+    at = ("--folder", str(folder))
+    none = maint("lab", "break", "manager", "eror-500", *at, "--dry-run")
+    assert (none.code, "did you mean 'error-500'" in none.err) == (2, True)
+    down = maint("lab", "break", "manager", "error-500", *at)
+    assert (down.code, f"maint lab up --folder {folder}" in down.err) == (4, True)
+    try:
+        control.up(folder, Options(fresh=True, ssh=False))
+        assert maint("lab", "break", "export", "error-500", *at).code == 0
+        assert "error-500, at export" in maint("lab", "status", *at).out
+    finally:
+        control.down(folder)
