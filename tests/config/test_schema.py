@@ -346,12 +346,13 @@ def test_editors_get_a_json_schema_in_which_references_and_durations_are_text() 
 
 
 def test_each_default_of_the_json_schema_is_one_that_a_config_may_say() -> None:
-    validate = pytest.importorskip("jsonschema").validate
+    validator = pytest.importorskip("jsonschema").Draft202012Validator
     schema = Config.model_json_schema()
+    validator.check_schema(schema)
     for model in schema["$defs"].values():
         for key in model.get("properties", {}).values():
             if key.get("default") is not None:  # left out
-                validate(key["default"], {**key, "$defs": schema["$defs"]})
+                validator({**key, "$defs": schema["$defs"]}).validate(key["default"])
 
 
 def test_each_default_of_the_reference_can_be_written_into_a_config(tmp_path: Path) -> None:
