@@ -12,7 +12,7 @@ from maint.errors import WorkFailed
 from maint.model.json import objects_of
 from maint.model.virtual_cluster import Job, Resource, text_of
 from maint.ports import VirtualClusterSight
-from maint.ports.streams import Answer
+from maint.ports.streams import Answer, Cut
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 
 _LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
@@ -92,7 +92,7 @@ def jobs_and_dags(cluster: VirtualClusterSight) -> list[tuple[Job, Dag | None]]:
     """Return the jobs that are listed, and those that their DAGs call and no list shows (J14), each with its DAG."""
 
     def read(job: Job) -> Dag | None:
-        with suppress(WorkFailed):  # its file may go while it is looked for
+        with suppress(WorkFailed, Cut):  # its file may go while it is looked for
             return live_dag(cluster, job, cluster.resource) if job.type == "airflow" else None
         return None
 

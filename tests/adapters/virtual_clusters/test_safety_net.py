@@ -104,9 +104,12 @@ def test_the_plan_of_a_deleted_job_names_the_dags_that_call_it(there):
     assert "; 1 job may call it: nightly (what its DAG calls cannot be told)" in said.out
 
 
-def test_a_dag_whose_file_goes_before_it_is_read_stops_no_deletion_of_another_job(there, monkeypatch):
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_dag_whose_file_goes_before_it_is_read_stops_no_deletion_of_another_job(there, monkeypatch, cut):
     gone = json.dumps({"status": "error", "message": "file not found"})
-    monkeypatch.setattr(there.api, "_file", lambda *_: Response(gone, 404))
+    half = {"Content-Length": str(len(DAG))}
+    broken = (lambda: Response(iter([DAG[:9]]), headers=half)) if cut else (lambda: Response(gone, 404))
+    monkeypatch.setattr(there.api, "_file", lambda *_: broken())
     said = there("job", "delete", "--name", "report", "--yes")
     assert (said.code, "report" in there.api.jobs) == (0, False), said.err
     assert "nightly (what its DAG calls cannot be told)" in said.err
