@@ -153,7 +153,8 @@ class Lease:
         self._store, self._site, self._clock = store, site, clock
         self._terms = terms = terms or TERMS
         host = socket.gethostname()
-        self._mine = Claim(secrets.token_hex(8), owner, host, user(), "", doing, "", terms.lapses, terms.ends)
+        self._token = secrets.token_hex(8)  # of this taking; what is written to give it back has none
+        self._mine = Claim(self._token, owner, host, user(), "", doing, "", terms.lapses, terms.ends)
         self._number = 0  # of the newest row of ours
         self._until = 0.0  # until when nobody else begins anything, by `monotonic`, unless another row is written
         self._put_off: Callable[[float], None] = _nowhere
@@ -314,7 +315,7 @@ class Lease:
     def _wrote(self, name: str) -> bool:
         # Its answer may have been lost: only looking tells.
         with suppress(FileNotFoundError), self._store.open(name) as file:
-            return _claim(b"".join(bounded(file.read, _LARGEST)), name).token == self._mine.token
+            return _claim(b"".join(bounded(file.read, _LARGEST)), name).token in (self._token, self._mine.token)
         return False
 
     def _gone(self) -> LeaseLost:

@@ -209,6 +209,17 @@ def test_a_lost_answer_is_decided_by_looking(world, one):
     assert newest(one, "prod").claim.act == "act"
 
 
+def test_a_lease_is_given_back_though_the_answer_to_its_last_row_was_lost(world, one, other):
+    held = taken(one, "one")
+    world.loses_answers = True
+    with pytest.raises(LeaseLost, match="cannot be renewed"):
+        held.renew("act")
+    world.loses_answers = False
+    assert held.give_back() == ""
+    assert newest(one, "prod").claim.token == ""
+    taken(other, "other")
+
+
 def test_a_store_that_is_away_stops_the_next_act_and_no_other(world, one):
     held = taken(one, "one")
     world.down = True
