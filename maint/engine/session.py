@@ -313,7 +313,7 @@ class RunSession:
         try:
             with lease.acting(f"telling how run {run} ended") if shared.told or waits else nullcontext():
                 shared.ended(run, waits=waits)
-        except WorkFailed as failure:
+        except Failure as failure:
             if lease.is_lost:  # it has no say any more
                 return ""
             if waits:

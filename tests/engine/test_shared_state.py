@@ -812,6 +812,25 @@ def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypa
     assert not any(b"as it was" in content for content in shared)
 
 
+def test_what_cannot_be_told_of_a_run_that_failed_keeps_no_program_from_being_run(one, tmp_path, monkeypatch):
+    apply = Changing.apply
+
+    def opening(step, action, site, work):
+        (site.state / "undo" / site.undo.keep(b"as it was")).chmod(0o644)
+        raise WorkFailed("it failed")
+        yield from apply(step, action, site, work)
+
+    monkeypatch.setattr(Changing, "apply", opening)
+    hooks = Hooks(on_failure=(("/bin/sh", "-c", f"touch {tmp_path}/told"),))
+    one.site.settings = one.site.settings.model_copy(update={"hooks": hooks})
+    plan, told = one.plan(HEAD + "steps:\n" + A), []
+    with pytest.raises(WorkFailed, match="it failed"):
+        for line in session.RunSession(one.site, plan, {}).events():
+            told.append(line)
+    assert (tmp_path / "told").exists()
+    assert any("can be read by others" in line for line in told if isinstance(line, str))
+
+
 def test_however_much_a_run_sealed_another_machine_can_read_it(one, other, monkeypatch):
     monkeypatch.setattr("maint.engine.sealed._LARGEST", 2 << 20)
     apply, names, contents = Changing.apply, list[str](), [os.urandom(160_000) for _ in range(20)]
