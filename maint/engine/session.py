@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from maint.errors import (
     MaintError,
     PartlyDone,
     Refused,
+    Stopped,
     Unfinished,
     WorkFailed,
     exit_of,
@@ -56,17 +57,18 @@ def hooks_before(site: Site, journal: Journal | NullJournal, plan: Plan) -> Iter
 
 @contextmanager
 def _ended_if_stopped(site: Site, journal: Journal | NullJournal, past: RunState | None) -> Iterator[None]:
-    """Write down that the run ends where it is refused or stopped before its first step; what it waited for stands."""
+    """Write down that the run ends where something keeps it from its first step; what it waited for stands."""
     try:
         yield
-    except (Refused, Interrupted, DeadlinePassed) as error:
-        stopped = isinstance(error, Interrupted | DeadlinePassed)
-        state = "interrupted" if stopped else "failed" if past else "refused"
+    except MaintError as error:
+        stopped, refused = isinstance(error, Stopped), isinstance(error, Refused) and past is None
+        state = "interrupted" if stopped else "refused" if refused else "failed"
         waits: dict[str, Json] = {"needs": list(past.needs), "to_do": list(past.to_do)} if past else {}
-        journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
-        said = {key: value for key, value in past.answers.get("", {}).items() if key in past.needs} if past else {}
-        if said:  # to what it still asks
-            journal.write("answers", lane="", values=said, time=show_time(site.clock.now()))
+        with suppress(WorkFailed):  # a disk that takes nothing may be why
+            journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
+            said = {key: value for key, value in past.answers.get("", {}).items() if key in past.needs} if past else {}
+            if said:  # to what it still asks
+                journal.write("answers", lane="", values=said, time=show_time(site.clock.now()))
         raise
 
 

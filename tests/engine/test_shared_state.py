@@ -132,6 +132,15 @@ def test_what_a_site_does_before_a_run_is_an_act_that_others_wait_for(one, tmp_p
     assert json.loads((tmp_path / "seen").read_text().splitlines()[-1])["act"] == "preparing the run"
 
 
+def test_a_run_whose_lease_is_lost_before_its_first_step_has_failed_and_says_why(one, tmp_path, monkeypatch):
+    one.site.settings = one.site.settings.model_copy(update={"hooks": Hooks(before_run=(("/bin/true",),))})
+    monkeypatch.setattr(session, "works_on", lambda *_: steal(tmp_path))
+    assert isinstance(one.fails(HEAD + "steps:\n" + A), LeaseLost)
+    past = past_runs.history(one.site.state)[0]
+    assert (past.ended, one.did) == ("failed", [])
+    assert "went to another machine" in past.detail
+
+
 def test_the_limit_of_a_run_holds_while_the_act_of_another_machine_is_waited_for(one, tmp_path):
     dead = Lease(one.site.shared, "prod", one.site.clock, "somebody", "playbook x", Terms(lapses=-10, beat=0))
     list(dead.take())
