@@ -18,6 +18,7 @@ from maint.steps.services.change_setting import promised
 from maint.steps.undo_records import KEPT_FOR
 
 REPORTS = "reports"
+_LAST = ".jsonl.dismissed"  # ends of names, in the order in which they go
 
 
 class Old(msgspec.Struct, frozen=True):
@@ -172,9 +173,11 @@ def prunable(state: Path, now: datetime, *, last: int, age: float) -> Old:
 
 
 def forget(state: Path, runs: Sequence[RunState]) -> None:
-    """Delete what lies on disk of runs; the journal goes last, so that a kill leaves no report without one."""
+    """Delete what lies on disk of runs, the journal last but for its dismissal.
+
+    So a kill leaves no report without a journal, and brings back no run that was given up.
+    """
     for past in runs:
         for folder in (REPORTS, RUNS):
-            others = sorted((state / folder).glob(f"{past.id}.*"), key=lambda path: path.suffix == ".jsonl")
-            for path in others:
+            for path in sorted((state / folder).glob(f"{past.id}.*"), key=lambda path: _LAST.find(path.suffix)):
                 remove(path)

@@ -3,6 +3,7 @@
 import json
 import os
 import zlib
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import maint
 from maint import files
 from maint.adapters.clock import SystemClock
 from maint.config.paths import actor
+from maint.engine import history, past_runs
 from maint.engine import journal as journals
-from maint.engine import past_runs
 from maint.engine.history import actions_left
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
@@ -297,6 +298,27 @@ def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench)
     assert past_runs.unfinished(bench.site.state) == []
     (dismissed,) = past_runs.history(bench.site.state)
     assert dismissed.state == "dismissed" and dismissed.detail.endswith("the cluster is gone")
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2, 3])
+def test_a_dismissed_run_stays_so_wherever_its_being_forgotten_is_cut_off(bench, monkeypatch, removed):
+    bench.fails(SECOND_FAILS)
+    past = past_runs.unfinished(bench.site.state)[0]
+    journals.dismiss(bench.site.state, past, NOW, "the cluster is gone")
+    (bench.site.state / "runs" / f"{past.id}.approval-1").write_text("{}")
+    left = [removed]
+
+    def cut(path):
+        if not left[0]:
+            raise Interrupted(15)
+        left[0] -= 1
+        files.remove(path)
+
+    monkeypatch.setattr(history, "remove", cut)
+    with suppress(Interrupted):
+        history.forget(bench.site.state, [past])
+    assert past_runs.unfinished(bench.site.state) == []
+    assert [one.id for one in past_runs.history(bench.site.state)] == ([past.id] if removed < 2 else [])
 
 
 @pytest.mark.parametrize("when", ["x", "2026-11-21T02:15:00", 7])
