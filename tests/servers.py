@@ -4,8 +4,11 @@ import logging
 import socket
 import threading
 from contextlib import suppress
+from typing import Any
 
 from pytest_httpserver import HTTPServer
+
+from tests.ports import free_port
 
 _LOOKS_AGAIN = 0.01  # seconds
 
@@ -13,7 +16,10 @@ logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it writes to what its
 
 
 class ScriptedServer(HTTPServer):
-    """As the library has it, but told to stop it does so at once, not within half a second."""
+    """As the library has it, but it stops at once, not within half a second, and finds its port free to start again."""
+
+    def __init__(self, *, port: int = 0, **options: Any) -> None:  # Any: as the library takes them
+        super().__init__(port=port or free_port(), **options)
 
     def thread_target(self) -> None:
         """Serve until told to stop."""
