@@ -47,6 +47,9 @@ class VirtualClusterSight(Protocol):
     def token_until(self) -> float | None:
         """Log in, and return for how many seconds the token is good; None where nobody says."""
 
+    def token_user(self) -> str:
+        """Log in, and return whose the token says it is; empty where it tells nobody's name."""
+
     def info(self) -> Object:
         """Return `GET /info`: at least `appName`, the virtual cluster's own name."""
 

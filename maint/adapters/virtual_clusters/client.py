@@ -133,6 +133,10 @@ class VirtualClusterClient:
         """Log in, and return for how many seconds the token is good; None where nothing says."""
         return self._calls.tokens.current().lifetime
 
+    def token_user(self) -> str:
+        """Log in, and return whose the token says it is; empty where it tells nobody's name."""
+        return self._calls.tokens.current().user
+
     def info(self) -> Object:
         found = self._calls.json("info")
         if found is None:

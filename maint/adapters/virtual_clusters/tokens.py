@@ -33,6 +33,7 @@ class Token(Struct, frozen=True):
     value: Secret
     lifetime: float | None  # seconds that it was good for when it came, None where nothing says
     renew: float | None  # on the monotonic clock, when to ask for another; None: when it is refused
+    user: str = ""  # whose it is by its own word, the `sub` of a JWT; empty where it tells nobody's name
 
 
 class Tokens:
@@ -67,9 +68,11 @@ class Tokens:
         password = in_one_line(self._secrets.resolve(login.password), login.password)
         reply = self._send(url, Basic(login.username, password))
         value, given = self._given(urlsplit(url).netloc, reply)
-        lifetime = _lifetime(given, _expiry(value), self._clock.now().timestamp())
+        claims = _claims(value)
+        lifetime = _lifetime(given, claims.get("exp"), self._clock.now().timestamp())
         renew = None if lifetime is None else self._clock.monotonic() + lifetime - min(_EARLY, lifetime / 2)
-        return Token(value, lifetime, renew)
+        user = claims.get("sub")
+        return Token(value, lifetime, renew, user if isinstance(user, str) else "")
 
     def _given(self, where: str, reply: Reply) -> tuple[Secret, Mapping[str, Json]]:
         user = self._settings.login.username
@@ -101,21 +104,20 @@ def _object(content: bytes) -> dict[str, Json]:
     return {}
 
 
-def _expiry(token: Secret) -> float | None:
-    # The `exp` of a JWT, epoch seconds.
+def _claims(token: Secret) -> Mapping[str, Json]:
+    # What a JWT tells of itself.
     parts = token.reveal().split(".")
     if len(parts) != 3:
-        return None
+        return {}
     with suppress(ValueError):
-        claims = parse(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        expiry = claims.get("exp") if isinstance(claims, Mapping) else None
-        if isinstance(expiry, int | float):
-            return float(expiry)
-    return None
+        return _object(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    return {}
 
 
-def _lifetime(fields: Mapping[str, Json], expiry: float | None, now: float) -> float | None:
+def _lifetime(fields: Mapping[str, Json], until: Json, now: float) -> float | None:
+    # `until` is the `exp` of a JWT, epoch seconds.
     # None where nothing says for how many seconds a token is good, or where the clocks disagree.
+    expiry = float(until) if isinstance(until, int | float) else None
     said = fields.get("expires_in")
     if isinstance(said, str):
         said = whole_number(said)

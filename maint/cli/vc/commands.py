@@ -23,7 +23,7 @@ from maint.model.virtual_cluster import Object
 from maint.restore.conflicts import POLICIES, chosen_cluster
 from maint.snapshots.virtual_clusters.document import drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
-from maint.steps.virtual_clusters.smoke import mended
+from maint.steps.virtual_clusters.smoke import mended, stranger
 
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
@@ -64,6 +64,8 @@ def _let_in(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen, floa
             seconds, info = cluster.token_until(), cluster.info()
         except CannotReach as error:
             raise mended(error, cluster.settings, site.state) from None
+        if other := stranger(cluster):
+            screen.warn(other)
         yield cluster, screen, seconds, info
 
 

@@ -102,6 +102,21 @@ def looked(cluster: VirtualClusterSight) -> Generator[str, None, str]:
     return f"{name} answers, and the user sees jobs or resources"
 
 
+def stranger(cluster: VirtualClusterSight) -> str:
+    """Return in words that the gateway's token is another user's, empty where it is not, or does not tell."""
+    ours, theirs = cluster.settings.login.username, cluster.token_user()
+    if not theirs or _plain(theirs) == _plain(ours):
+        return ""
+    return (
+        f"the gateway's token is of {theirs}, not of {ours}, and what is done is done in that name: the gateway may"
+        " call users so, or something in front of it keeps the answers of others"
+    )
+
+
+def _plain(user: str) -> str:
+    return user.partition("@")[0].casefold()  # with a realm or without, and a directory minds no case
+
+
 def mended(error: CannotReach, settings: VirtualClusterSettings, state: Path) -> CannotReach:
     """Return a failure to get in, with what is probably missing where it is the certificate.
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import threading
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ class Switches:
     before_kill: Callable[[dict[str, Any]], Response] | None = None  # answers in its place
     log_types: str = "object"  # object, bare, objects, none
     expires_in: Any = 3600
+    token_user: str = ""  # whose the token says it is
     run_answers_id: bool = True
     knows_request_id: bool = True
     shows_request_id: bool = False
@@ -100,7 +102,9 @@ class Api:
         if given is None or (given.username, given.password) != ("etl_user", PASSWORD):
             return Response("<html>who are you</html>", 401)
         self.tokens += 1
-        answer: dict[str, Any] = {"access_token": f"token.number{self.tokens}.signature", "token_type": "Bearer"}
+        user = json.dumps({"sub": self.switches.token_user}).encode()
+        claims = urlsafe_b64encode(user).decode().rstrip("=") if self.switches.token_user else f"number{self.tokens}"
+        answer: dict[str, Any] = {"access_token": f"token.{claims}.signature", "token_type": "Bearer"}
         if self.switches.expires_in is not None:
             answer["expires_in"] = self.switches.expires_in
         return _json(answer)

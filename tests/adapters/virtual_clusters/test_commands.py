@@ -427,6 +427,16 @@ def test_status_tells_who_and_what(vc, api):
     assert (found["jobs"], found["schedules_awake"], found["resources"]) == (1, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("user", "strange"), [("", False), ("etl_user", False), ("ETL_User@EXAMPLE.INTERNAL", False), ("admin", True)]
+)
+def test_a_token_that_says_it_is_another_users_is_told(vc, api, user, strange):
+    api.switches.token_user = user
+    for words in (("status",), ("smoke", "--dry-run")):
+        said = vc(*words)
+        assert (said.code, "token is of admin, not of etl_user" in said.err) == (0, strange), said.err
+
+
 def test_insecure_is_not_for_virtual_clusters(vc):
     assert vc("job", "list", "--insecure").code == 2
 
