@@ -141,8 +141,9 @@ def test_a_cluster_that_somebody_deletes_after_the_plan_needs_no_stop(loaded, mo
     assert "cluster base is gone already" in said.err
 
 
-def test_a_command_that_the_manager_has_forgotten_is_sent_anew_on_resume(make, monkeypatch):
-    loaded = make(command_seconds="60")
+@pytest.mark.parametrize("status", ["404", "500"])
+def test_a_command_that_the_manager_has_forgotten_is_sent_anew_on_resume(make, monkeypatch, status):
+    loaded = make(command_seconds="60", unknown_command=status)
     monkeypatch.setattr("maint.steps.manager.commands._SETTLE", 0.5)
     assert stop(loaded, "--timeout", "3s").code == 1
     loaded.lab.server.restart()

@@ -1,5 +1,6 @@
 """HTTP calls to the management API: what only reads may be asked again, a change is sent once."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn, TypeVar
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from maint.ports import Clock, Secrets
 
 _AGAIN = 2  # further tries of a read after a dropped connection, or an answer that may pass
 _PASSING = (400, 401, 500, *LATER)  # go away by themselves; 401 to an account that was let in before (M2.2, M2.4)
+_MISSING = re.compile(r"\bnot found\b|does not exist", re.IGNORECASE)  # which some calls say with another code (M2.4)
 
 
 T = TypeVar("T")
@@ -83,7 +85,11 @@ class ManagerCalls:
         return self._again(path, self.timeouts.read, self.timeouts.whole, read_reply, meant)
 
     def poll(self, path: str) -> Reply | None:
-        """Return the good answer to a repeated GET, None on the manager's own 404; `Transient` for what may pass."""
+        """Return the good answer to a repeated GET, None where the manager says that it knows no such thing.
+
+        Raises:
+            Transient: what may pass.
+        """
         what = f"GET {path}"
         try:
             reply = read_reply(self._once(path, self.timeouts.read, self.timeouts.whole))
@@ -91,7 +97,7 @@ class ManagerCalls:
             raise
         except (NotSent, NoAnswer) as failure:
             raise Transient(f"{what}: {failure.words}", hint=failure.hint) from None
-        if reply.status == 404 and reply.message is not None:
+        if _says_missing(reply):
             return None
         if reply.status in _PASSING:
             said = reply.message or "no reason given"
@@ -275,6 +281,13 @@ class ManagerCalls:
         if found is None:
             raise unexpected(f"GET {path.partition('?')[0]}", 'a list of objects under "items"', value)
         return found
+
+
+def _says_missing(reply: Reply) -> bool:
+    words = reply.message
+    return words is not None and (
+        reply.status == 404 or (reply.status in (400, 500) and _MISSING.search(words) is not None)
+    )
 
 
 def lost(call: HttpCall, words: str, *, whole: bool = True, answer: str = "is missing") -> AnswerMissing:

@@ -52,8 +52,9 @@ def test_stop_is_sent_once_without_a_body(bench: Bench, server: HTTPServer) -> N
     assert sent[0].content_length == 0
 
 
-def test_an_unknown_command_is_none(bench: Bench, server: HTTPServer) -> None:
-    server.expect_request("/api/v45/commands/7").respond_with_json({"message": "Command 7 not found."}, 404)
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_an_unknown_command_is_none_whichever_way_that_is_said(bench: Bench, server: HTTPServer, status: int) -> None:
+    server.expect_request("/api/v45/commands/7").respond_with_json({"message": "Command 7 not found."}, status)
     assert bench.client().command(7) is None
 
 
