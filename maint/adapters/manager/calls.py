@@ -204,7 +204,7 @@ class ManagerCalls:
         if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):
             raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
         if reply.good and reply.message is not None:  # no result has such a key
-            raise lost(call, f"{reply.title}, with an error: {reply.message}", answer="is no clear one")
+            raise lost(call, f"{reply.title}, with an error: {reply.message}", answer=UNCLEAR)
         if not reply.good:
             failed = refusal(call.what, reply, self.session.name)
             if isinstance(failed, Transient):  # a change is never tried again by those who count such failures
@@ -288,6 +288,9 @@ def _says_missing(reply: Reply) -> bool:
     return words is not None and (
         reply.status == 404 or (reply.status in (400, 500) and _MISSING.search(words) is not None)
     )
+
+
+UNCLEAR = "is no clear one"
 
 
 def lost(call: HttpCall, words: str, *, whole: bool = True, answer: str = "is missing") -> AnswerMissing:

@@ -11,9 +11,9 @@ from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
 from maint.adapters.http.answers import Streamed, decode, unexpected
-from maint.adapters.http.request import BLOCK, Timeouts, UploadForm
+from maint.adapters.http.request import BLOCK, HttpCall, Timeouts, UploadForm
 from maint.adapters.manager import decoding
-from maint.adapters.manager.calls import ManagerCalls, lost, path_of, segment, service_path
+from maint.adapters.manager.calls import UNCLEAR, ManagerCalls, lost, path_of, segment, service_path
 from maint.adapters.manager.session import PROXY, PlainUse, version
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, WorkFailed
@@ -169,7 +169,12 @@ class ManagerClient:
         """Return a command by id, None where it is unknown; `Transient` for 400, 401, 5xx or no answer (M2.2, M2.4)."""
         path = f"{self._root()}/commands/{command_id}"
         reply = self._calls.poll(path)
-        return None if reply is None else decoding.command(self._calls.decoded(reply, path))
+        if reply is None:
+            return None
+        answer = self._calls.decoded(reply, path)
+        if (found := decoding.command(answer)).id != command_id:
+            raise unexpected(f"GET {path}", f'a command with {command_id} under "id"', answer)
+        return found
 
     def active_commands(self) -> Sequence[Command]:
         found = [*self.commands_of(Place())]
@@ -255,18 +260,18 @@ class ManagerClient:
     def management_command(self, name: str, roles: Sequence[str] = ()) -> Sequence[Command]:
         """Send a command to the monitoring service or some roles (M5); what did not begin comes back as failed."""
         if not roles:
-            return [decoding.command(self._command(f"/cm/service/commands/{segment(name)}"))]
+            return [self._command(f"/cm/service/commands/{segment(name)}")]
         return self.role_command(Place(), name, roles)
 
     def place_command(self, place: Place, name: str, arguments: Mapping[str, Json] | None = None) -> Command:
         """Send a command by its name to a place other than a role (M18); the answer may be a rejection (M4.3)."""
         body = None if arguments is None else json.dumps(arguments).encode()
-        return decoding.command(self._command(f"{path_of(place)}/commands/{segment(name)}", body))
+        return self._command(f"{path_of(place)}/commands/{segment(name)}", body)
 
     def maintain(self, place: Place, *, on: bool) -> Command:
         """Put a place into maintenance mode, or take it out; it is done when this returns (M20)."""
         verb = "enterMaintenanceMode" if on else "exitMaintenanceMode"
-        return decoding.command(self._command(f"{path_of(place)}/commands/{verb}"))
+        return self._command(f"{path_of(place)}/commands/{verb}")
 
     def configure(self, place: Place, name: str, value: str | None, message: str) -> None:
         """Set one setting of a place, or unset it by null; what is not listed stays as it is (M19)."""
@@ -278,16 +283,17 @@ class ManagerClient:
     def import_kdc_account(self, username: str, password: Secret) -> Command:
         """Hand over the account that makes principals in the KDC; the API takes both in the query (M21)."""
         given = urlencode({"username": username, "password": password.reveal()}, quote_via=quote)
-        return decoding.command(self._command(f"/cm/commands/importAdminCredentials?{given}"))
+        return self._command(f"/cm/commands/importAdminCredentials?{given}")
 
     def role_command(self, service: Place, name: str, roles: Sequence[str]) -> Sequence[Command]:
         """Send a command to roles of a service (M18); what did not begin comes back as failed."""
         body = json.dumps({"items": list(roles)}).encode()
-        answer = self._command(f"{service_path(service)}/roleCommands/{segment(name)}", body)
-        refused = decoding.fields(answer).get("errors")
+        call, answer = self._sent(f"{service_path(service)}/roleCommands/{segment(name)}", body)
+        refused, begun = decoding.fields(answer).get("errors"), decoding.items(answer)
         errors = [str(error) for error in refused] if isinstance(refused, list) else []
-        begun = [decoding.command(item) for item in decoding.items(answer) or ()]
-        return [*begun, *(decoding.refused_command(name, error) for error in errors)]
+        if begun is None and not errors:
+            raise lost(call, "it lists no commands", answer=UNCLEAR)
+        return [*map(decoding.command, begun or ()), *(decoding.refused_command(name, error) for error in errors)]
 
     def delete_cluster(self, cluster: str) -> bool:
         """Delete; return False where it was already gone: a 404 in the manager's own words (M6)."""
@@ -337,11 +343,18 @@ class ManagerClient:
             raise lost(call, "it was answered before the whole document had left", whole=False)
         return Streamed(answer, "the answer to the restore", is_object=True, keys=_OF_DEPLOYMENTS)
 
-    def _command(self, path: str, body: bytes | None = None) -> Json:
+    def _command(self, path: str, body: bytes | None = None) -> Command:
+        call, answer = self._sent(path, body)
+        source = decoding.fields(answer)
+        if decoding.number(source, "id") is None and decoding.flag(source, "success") is None:
+            raise lost(call, "it is no command", answer=UNCLEAR)
+        return decoding.command(answer)
+
+    def _sent(self, path: str, body: bytes | None) -> tuple[HttpCall, Json]:
         call = self._calls.change("POST", f"{self._root()}{path}", body=body)
         content = self._calls.done(self._calls.act(call), call)
         try:
-            return decode(content, call.what, PROXY)
+            return call, decode(content, call.what, PROXY)
         except WorkFailed as failure:
             raise lost(call, failure.message) from None
 

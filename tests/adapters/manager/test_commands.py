@@ -169,3 +169,32 @@ def test_an_answer_that_is_not_the_managers_leaves_it_open(
         bench.client().place_command(Place("c"), "stop")
     assert failure.value.whole
     assert sum(request.method == "POST" for request, _ in server.log) == 1
+
+
+@pytest.mark.parametrize("answer", [{}, [], "ok", {"status": "up"}, {"items": [{"id": 4}]}])
+def test_a_200_that_is_no_command_leaves_open_what_became_of_one(
+    bench: Bench, server: HTTPServer, answer: object
+) -> None:
+    server.expect_request("/api/v45/clusters/c/commands/stop", method="POST").respond_with_json(answer)
+    with pytest.raises(AnswerMissing, match="is no clear one"):
+        bench.client().place_command(Place("c"), "stop")
+    assert sum(request.method == "POST" for request, _ in server.log) == 1
+
+
+@pytest.mark.parametrize("answer", ["ok", {"status": "up"}])
+def test_a_200_that_lists_no_commands_leaves_open_what_became_of_them(
+    bench: Bench, server: HTTPServer, answer: object
+) -> None:
+    path = "/api/v45/cm/service/roleCommands/start"
+    server.expect_request(path, method="POST").respond_with_json(answer)
+    with pytest.raises(AnswerMissing, match="is no clear one"):
+        bench.client().management_command("start", ["mgmt-H"])
+
+
+@pytest.mark.parametrize("answer", [{}, [], "ok", {"status": "up"}, {"id": 8, "active": False, "success": True}])
+def test_an_answer_that_is_not_the_command_that_was_asked_for_ends_no_wait(
+    bench: Bench, server: HTTPServer, answer: object
+) -> None:
+    server.expect_request("/api/v45/commands/7").respond_with_json(answer)
+    with pytest.raises(WorkFailed, match="7"):
+        bench.client().command(7)
