@@ -18,7 +18,9 @@ from maint.retry import heeded
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
 _GRACE = 900.0  # seconds to put things in order after a limit, before it passes again
-_LOOK = 1.0  # seconds after which what was raised is looked for: where a library swallowed it, it is raised again
+# Seconds after which what was raised is looked for, and raised again where a library swallowed it; and after which a
+# signal that came between Python's last look and a wait, which it does not interrupt then, is seen: by the next one.
+_LOOK = 1.0
 _AGAIN = 0.05  # seconds after which what was lost is raised once more
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the second, where there is no other, sleeps with it
 
@@ -29,7 +31,9 @@ def uptime() -> float:
 
 
 class _Timer:
-    """Rings SIGALRM once by the clock of `uptime`: a limit that passed while the machine slept strikes as it wakes."""
+    """Rings SIGALRM by the clock of `uptime`, and again until it is heard: a limit that passed while the machine slept
+    strikes as it wakes.
+    """
 
     def __init__(self) -> None:
         import ctypes  # most commands set no limit
@@ -44,9 +48,9 @@ class _Timer:
 
     def set(self, after: float) -> None:
         """Ring after so many seconds, 0: never; where there is none, by the timer that sleeps with the machine."""
-        setting = self._setting(0, 0, int(after), int(after % 1 * 1e9))
+        setting = self._setting(int(_LOOK), 0, int(after), int(after % 1 * 1e9))
         if self._library is None or self._library.timer_settime(self._handle, 0, setting, None):
-            signal.setitimer(signal.ITIMER_REAL, after)
+            signal.setitimer(signal.ITIMER_REAL, after, _LOOK)
 
 
 class _Limit:
@@ -72,12 +76,12 @@ class _Alarm:
 
     def __init__(self) -> None:
         self._open: list[_Limit] = []  # the outermost first
-        self._before: tuple[Any, float, float] = (signal.SIG_DFL, 0.0, 0.0)  # Any: what getsignal returns
+        self._before: tuple[Any, float, float, float] = (signal.SIG_DFL, 0.0, 0.0, 0.0)  # Any: what getsignal returns
 
     def push(self, limit: _Limit) -> None:
         if not self._open:
-            left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-            self._before = (signal.signal(signal.SIGALRM, self._ring), left, uptime())
+            left, every = signal.setitimer(signal.ITIMER_REAL, 0)
+            self._before = (signal.signal(signal.SIGALRM, self._ring), left, every, uptime())
         self._open.append(limit)
         self._arm()
 
@@ -88,10 +92,10 @@ class _Alarm:
         if self._open:
             self._arm()
             return
-        handler, left, since = self._before
+        handler, left, every, since = self._before
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
         if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (uptime() - since), _SOON))
+            signal.setitimer(signal.ITIMER_REAL, max(left - (uptime() - since), _SOON), every)
 
     @cached_property
     def _timer(self) -> _Timer:
@@ -111,8 +115,7 @@ class _Alarm:
                 self._timer.set(_AGAIN)
 
     def _arm(self) -> None:
-        after = max(self.left() or 0.0, _SOON)
-        self._timer.set(min(after, _LOOK) if any(limit.passed for limit in self._open) else after)
+        self._timer.set(min(max(self.left() or 0.0, _SOON), _LOOK))
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
         now = uptime()
@@ -128,6 +131,26 @@ class _Alarm:
 
 
 _ALARM = _Alarm()
+
+
+@contextmanager
+def looking_up() -> Iterator[None]:
+    """Have the waits of the main thread interrupted once a second, by nothing: a signal that came too late is seen."""
+    if seconds_left() is not None:  # a limit around this rings as often
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _nothing)
+    left, every = signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left, every)
+        if callable(before):  # else what does nothing stays: the last ring may be on its way
+            signal.signal(signal.SIGALRM, before)
+
+
+def _nothing(_signal: int, _frame: FrameType | None) -> None:
+    """Do nothing: that it was called is enough."""
 
 
 def seconds_left() -> float | None:

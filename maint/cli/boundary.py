@@ -17,7 +17,7 @@ from types import FrameType
 import msgspec
 
 import maint
-from maint.adapters.clock import raise_again
+from maint.adapters.clock import looking_up, raise_again
 from maint.cli.screen import COLORS, LOG_FORMATS, Screen
 from maint.errors import (
     BUG,
@@ -152,7 +152,8 @@ def listening() -> Iterator[None]:
     if not isinstance(sys.unraisablehook, _Unraisable):
         sys.unraisablehook = _Unraisable(sys.unraisablehook)
     try:
-        yield
+        with looking_up():
+            yield
     finally:
         working = False
 

@@ -98,6 +98,37 @@ def lose():
     assert (ended.returncode, "cannot encrypt" in ended.stderr) == (143, True)
 
 
+# As one that comes between Python's last look and a wait: it is noted, and interrupts nothing.
+JUST_BEFORE = """
+import threading
+def lose():
+    def note():
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    threading.Thread(target=note).start()
+"""
+WITHOUT_A_LOOK = """
+from collections import deque
+from functools import partial
+from operator import call
+def lose():
+    busy = partial(sum, range(30_000_000))  # for longer than the limit; Python looks for signals behind the last one
+    deque(map(call, [busy, partial(time.sleep, 600)]))
+"""
+
+
+@pytest.mark.parametrize("limit", [None, LONG])
+def test_a_signal_that_comes_just_before_a_wait_ends_it(limit: int | None) -> None:
+    ended = run(WORK.format(strike="", lose=JUST_BEFORE, limit=limit, long=LONG))
+    assert (ended.returncode, ended.stdout) == (143, "lost\n")
+
+
+def test_a_limit_that_passes_just_before_a_wait_ends_it() -> None:
+    ended = run(WORK.format(strike="", lose=WITHOUT_A_LOOK, limit=0.05, long=LONG))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the limit of 0.1s has passed" in ended.stderr
+
+
 ANOTHER = """
 def lose():
     failure = None

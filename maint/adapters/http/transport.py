@@ -34,7 +34,7 @@ from maint.retry import heeded
 _DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError)
 _NO_CERTIFICATE = "maint shows no certificate of its own: name a port that asks for none, or have this one ask for none"
 _PORTS = {"http": 80, "https": 443}
-_SLICE, _SOON = 0.5, 0.001  # seconds of a wait in one piece; as good as none
+_SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
 # Seconds within which a read takes the connection of the one before: what lies between may forget one that is silent.
 _FRESH = 3.0
@@ -243,12 +243,13 @@ class _TimedTls(ssl.SSLSocket):
 
 
 def _received(sock: "_Timed | _TimedTls", receive: Callable[[], int]) -> int:
-    # In slices: a signal that comes between Python's last look and the wait is seen when that wait ends, not before.
     _arm(sock)
     stop, limit = heeded(), cast(float, sock.gettimeout())
+    if stop is None:
+        return receive()
     until = uptime() + limit
     try:
-        while stop is None or not stop.is_set():
+        while not stop.is_set():
             sock.settimeout(max(min(until - uptime(), _SLICE), _SOON))
             try:
                 return receive()

@@ -1,16 +1,13 @@
 """Interim answers (1xx) come before the answer, and are none."""
 
 import io
-import signal
 import socket
-import threading
-import time
 from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from maint.errors import CannotReach, Interrupted
+from maint.errors import CannotReach
 from maint.model.manager import Place
 from maint.ports import Body
 from tests.adapters.manager.conftest import Bench, answer, request_head
@@ -58,30 +55,3 @@ def test_answers_that_only_say_that_one_is_to_come_end_with_their_time(bench: Be
     bench.timeouts = replace(bench.timeouts, whole=1.0)
     with pytest.raises(CannotReach, match="no answer in 1s"):
         bench.client(plain_port=raw(serve)).hosts()
-
-
-def test_a_signal_that_comes_just_before_a_wait_ends_it_soon(bench: Bench, raw: Raw) -> None:
-    """As that of another thread does, which interrupts no wait of this one: it is only noted."""
-
-    def strike(number: int, _frame: object) -> None:
-        raise Interrupted(number)
-
-    def serve(connection: socket.socket) -> None:
-        request_head(connection)
-        noting.start()
-        ended.wait(60)
-
-    def note() -> None:
-        time.sleep(0.3)
-        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-
-    noting, ended = threading.Thread(target=note), threading.Event()
-    before = signal.signal(signal.SIGUSR1, strike)
-    try:
-        with pytest.raises(Interrupted):
-            bench.client(plain_port=raw(serve)).put_deployment(
-                Body(io.BytesIO(b"{}").read, 2), api=49, delete_current=True, timeout=900
-            )
-    finally:
-        ended.set()
-        signal.signal(signal.SIGUSR1, before)
