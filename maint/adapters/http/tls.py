@@ -1,23 +1,28 @@
-"""How a server is reached and trusted: tunnels of an HTTP proxy, the rules of TLS, why a certificate was refused."""
+"""How a server is reached and trusted: sockets that end in time, tunnels of a proxy, why a certificate was refused."""
 
 import contextlib
+import math
 import os
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 from urllib.parse import unquote, urlsplit
 
 from requests.utils import should_bypass_proxies
 
+from maint.adapters.clock import uptime
 from maint.files import explaining, opened
 from maint.model.formatting import show_duration
+from maint.retry import heeded
 
 _LOGIN = 407
+_SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 
 
 class ProxyFailed(OSError):
@@ -51,6 +56,72 @@ def login(proxy: str) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode('ascii')}"}
 
 
+class Timed(socket.socket):
+    """A socket that is over at a moment, however little comes at a time."""
+
+    ends = math.inf  # by `uptime`
+
+    @classmethod
+    def over(cls, plain: socket.socket) -> Self:
+        """Return a socket in place of another one."""
+        limit = plain.gettimeout()
+        made = cls(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        made.settimeout(limit)
+        return made
+
+    def recv_into(self, *arguments: Any, **options: Any) -> int:
+        """Receive, for no longer than is left."""
+        return _received(self, partial(super().recv_into, *arguments, **options))
+
+    def sendall(self, *arguments: Any) -> None:
+        """Send, for no longer than is left."""
+        _arm(self)
+        super().sendall(*arguments)
+
+
+class TimedTls(ssl.SSLSocket):
+    """The same over TLS."""
+
+    ends = math.inf
+
+    def recv_into(self, *arguments: Any, **options: Any) -> int:
+        """Receive, for no longer than is left."""
+        return _received(self, partial(super().recv_into, *arguments, **options))
+
+    def send(self, *arguments: Any, **options: Any) -> int:
+        """Send, for no longer than is left."""
+        _arm(self)
+        return super().send(*arguments, **options)
+
+
+def _received(sock: "Timed | TimedTls", receive: Callable[[], int]) -> int:
+    _arm(sock)
+    stop, limit = heeded(), cast(float, sock.gettimeout())
+    if stop is None:
+        return receive()
+    until = uptime() + limit
+    try:
+        while not stop.is_set():
+            sock.settimeout(max(min(until - uptime(), _SLICE), _SOON))
+            try:
+                return receive()
+            except TimeoutError:
+                if uptime() >= until:
+                    raise
+        raise TimeoutError("timed out")
+    finally:
+        sock.settimeout(limit)
+
+
+def _arm(sock: "Timed | TimedTls") -> None:
+    left = sock.ends - uptime()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    limit = sock.gettimeout()
+    if limit is None or left < limit:
+        sock.settimeout(left)
+
+
 def connect(place: tuple[str, int], proxy: str | None, timeout: float) -> socket.socket:
     """Return a connection to a place, through a proxy if there is one; OSError: none came about in time (seconds)."""
     if proxy is None:
@@ -59,9 +130,12 @@ def connect(place: tuple[str, int], proxy: str | None, timeout: float) -> socket
     hint = "is it up, and is `proxy` right? what NO_PROXY names is reached without it"
     with contextlib.ExitStack() as undone:
         try:
-            found = socket.create_connection((parts.hostname or "", parts.port or 80), timeout)
+            found = Timed.over(socket.create_connection((parts.hostname or "", parts.port or 80), timeout))
             undone.callback(found.close)
+            found.ends = uptime() + timeout
             status, reason = _asked(found, place, login(proxy))
+            found.ends = math.inf
+            found.settimeout(timeout)
         except TimeoutError:
             raise ProxyFailed(proxy, f"gave no answer in {show_duration(timeout)}", hint) from None
         except ConnectionRefusedError:

@@ -1,15 +1,14 @@
 """Send one request once; a failure says whether anything may have left."""
 
-import math
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import lru_cache
 from http.client import HTTPMessage, HTTPResponse
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import requests
@@ -25,16 +24,14 @@ from maint.adapters.clock import seconds_left, uptime
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
 from maint.adapters.http.request import HttpCall, Timeouts
-from maint.adapters.http.tls import ProxyFailed, connect, login, named, proxy_for
+from maint.adapters.http.tls import ProxyFailed, Timed, TimedTls, connect, login, named, proxy_for
 from maint.errors import CannotReach, DeadlinePassed, MaintError, NotTrusted
 from maint.model.formatting import show_duration
-from maint.retry import heeded
 
 # A connection cut within a handshake is the second for Python 3.11.2, the first for later ones.
 _DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError)
 _NO_CERTIFICATE = "maint shows no certificate of its own: name a port that asks for none, or have this one ask for none"
 _PORTS = {"http": 80, "https": 443}
-_SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
 # Seconds within which a read takes the connection of the one before: what lies between may forget one that is silent.
 _FRESH = 3.0
@@ -204,72 +201,6 @@ class _Exchange:
 _UNDER_WAY: ContextVar[_Exchange] = ContextVar("_UNDER_WAY")
 
 
-class _Timed(socket.socket):
-    """A socket that is over at a moment, however little comes at a time."""
-
-    ends = math.inf  # by `uptime`
-
-    @classmethod
-    def over(cls, plain: socket.socket) -> Self:
-        """Return a socket in place of another one."""
-        limit = plain.gettimeout()
-        made = cls(plain.family, plain.type, plain.proto, fileno=plain.detach())
-        made.settimeout(limit)
-        return made
-
-    def recv_into(self, *arguments: Any, **options: Any) -> int:
-        """Receive, for no longer than is left."""
-        return _received(self, partial(super().recv_into, *arguments, **options))
-
-    def sendall(self, *arguments: Any) -> None:
-        """Send, for no longer than is left."""
-        _arm(self)
-        super().sendall(*arguments)
-
-
-class _TimedTls(ssl.SSLSocket):
-    """The same over TLS."""
-
-    ends = math.inf
-
-    def recv_into(self, *arguments: Any, **options: Any) -> int:
-        """Receive, for no longer than is left."""
-        return _received(self, partial(super().recv_into, *arguments, **options))
-
-    def send(self, *arguments: Any, **options: Any) -> int:
-        """Send, for no longer than is left."""
-        _arm(self)
-        return super().send(*arguments, **options)
-
-
-def _received(sock: "_Timed | _TimedTls", receive: Callable[[], int]) -> int:
-    _arm(sock)
-    stop, limit = heeded(), cast(float, sock.gettimeout())
-    if stop is None:
-        return receive()
-    until = uptime() + limit
-    try:
-        while not stop.is_set():
-            sock.settimeout(max(min(until - uptime(), _SLICE), _SOON))
-            try:
-                return receive()
-            except TimeoutError:
-                if uptime() >= until:
-                    raise
-        raise TimeoutError("timed out")
-    finally:
-        sock.settimeout(limit)
-
-
-def _arm(sock: "_Timed | _TimedTls") -> None:
-    left = sock.ends - uptime()
-    if left <= 0:
-        raise TimeoutError("timed out")
-    limit = sock.gettimeout()
-    if limit is None or left < limit:
-        sock.settimeout(left)
-
-
 class _Final(HTTPResponse):
     """The answer behind whatever only says that one is to come: Python passes over 100 alone, not 102 and 103."""
 
@@ -301,8 +232,8 @@ class _Watched(HTTPConnection):
         """Send a request's head and body."""
         if self.sock is None:  # else http.client would connect with the headers, credentials too, in its frames
             self.connect()
-        if not isinstance(self.sock, _Timed | _TimedTls):
-            self.sock = _Timed.over(self.sock)
+        if not isinstance(self.sock, Timed | TimedTls):
+            self.sock = Timed.over(self.sock)
         exchange = _UNDER_WAY.get()
         exchange.connected = True
         self.timeout = exchange.sending
@@ -396,7 +327,7 @@ class _Adapter(HTTPAdapter):
 @lru_cache(maxsize=8)  # reading the system's authorities takes 20 ms, and most requests get a connection of their own
 def _context(ca: Path | None, insecure: bool, hint: str, _stamp: tls.Stamp) -> ssl.SSLContext:
     made = tls.context(ca, insecure=insecure, hint=hint)
-    made.sslsocket_class = _TimedTls
+    made.sslsocket_class = TimedTls
     return made
 
 

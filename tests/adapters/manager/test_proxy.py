@@ -1,5 +1,7 @@
 """A manager behind an HTTP proxy: each connection is a tunnel, and what the proxy does wrong is told as its own."""
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -105,6 +107,20 @@ def test_what_a_proxy_does_wrong_is_told_as_its_own(
 def test_a_silent_proxy_is_given_up(bench: Bench, proxy: ConnectProxy, raw: Callable[..., int]) -> None:
     bench.proxy = f"http://127.0.0.1:{raw(lambda connection: connection.recv(1) and connection.recv(1 << 20, 0x100))}"
     bench.timeouts = replace(bench.timeouts, connect=0.2)
+    with pytest.raises(CannotReach) as failure:
+        bench.client(host=FAR).log_in()
+    assert any("gave no answer in" in line for line in failure.value.detail)
+
+
+def test_a_proxy_whose_answer_drips_is_given_up(bench: Bench, proxy: ConnectProxy, raw: Callable[..., int]) -> None:
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        for _ in range(400):
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    bench.proxy = f"http://127.0.0.1:{raw(drip)}"
+    bench.timeouts = replace(bench.timeouts, connect=0.5)
     with pytest.raises(CannotReach) as failure:
         bench.client(host=FAR).log_in()
     assert any("gave no answer in" in line for line in failure.value.detail)
