@@ -21,6 +21,7 @@ _PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 LARGEST = 4_000_000  # bytes that a program may print
 _BLOCK = 64 * 1024
+_GONE = 5.0  # seconds for a program that was killed to be gone
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -45,7 +46,7 @@ def run_program(
     given: bytes | None = None,
     tail: int = 0,
 ) -> Finished:
-    """Run a program; OSError, or TimeoutError after so many seconds: it is killed with all it started.
+    """Run a program; OSError, or TimeoutError after so many seconds: it and what it began are killed, if we may.
 
     Args:
         tail: keep only so many of the last bytes that it prints, however many; 0: all, and OSError for too many.
@@ -111,7 +112,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         # Its number is still taken, even when it has ended and only a child of it holds the pipe.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):  # it may be another account's, as by sudo, which we cannot end
+            process.wait(_GONE)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with suppress(OSError):  # what it did not read

@@ -1,6 +1,8 @@
 """Secret references: each kind, and every way in which one is refused without being repeated."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -304,3 +306,24 @@ def test_a_program_may_leave_its_input_unread_and_may_hang(tmp_path: Path) -> No
             with pytest.raises(TimeoutError):
                 run_program(["/bin/sh", "-c", f"exec 3> {tmp_path}/held; {hangs}"], timeout=0.5, **given)
             assert held.read() == b""  # nobody who held it is left
+
+
+OF_ANOTHER = """
+import os, pathlib
+from maint.config.programs import run_program
+words = ["setpriv", "--reuid", "12345", "--clear-groups", "sleep", "600"]
+try:
+    run_program(words, environ=os.environ, folder=pathlib.Path("/"), timeout=0.5)
+except TimeoutError as error:
+    print(*pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split(), error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root becomes another account")
+def test_a_program_of_another_account_which_nobody_here_may_end_is_not_waited_for() -> None:
+    """As one that `sudo` began is to an account that is not root."""
+    without_the_right = ["setpriv", "--bounding-set", "-kill", "--inh-caps", "-kill", sys.executable, "-c", OF_ANOTHER]
+    ended = subprocess.run(without_the_right, capture_output=True, text=True, timeout=60, check=True)
+    process, _, words = ended.stdout.strip().partition(" ")
+    assert words == "did not end within 0.5 s"
+    os.kill(int(process), signal.SIGKILL)
