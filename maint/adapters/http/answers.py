@@ -16,6 +16,7 @@ from maint.errors import CannotReach, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.secret import scrub
+from maint.model.virtual_cluster import whole_number
 from maint.ports.streams import Cut
 
 _DEPTH = 100  # levels; the deepest real answers have about ten
@@ -190,7 +191,7 @@ class Streamed:
     def length(self) -> int | None:
         """How many bytes there are in all, None where that is not said of what is not packed."""
         said = str(self._answer.headers.get("Content-Length", ""))
-        return int(said) if said.isdecimal() and "Content-Encoding" not in self._answer.headers else None
+        return None if "Content-Encoding" in self._answer.headers else whole_number(said)
 
     def read(self, size: int = -1, /) -> bytes:
         """Return at most so many bytes, all that are left when negative; b'' at the true end, else `Cut`."""

@@ -90,6 +90,14 @@ def test_a_cut_export_is_never_taken_for_a_whole_one(bench: Bench, raw: Raw, par
         export(bench, plain_port=scripted(raw, *parts))
 
 
+@pytest.mark.parametrize("said", [b"9" * 5000, b"many", b"-1"])
+def test_a_length_that_is_none_counts_as_not_said(bench: Bench, raw: Raw, said: bytes) -> None:
+    port = scripted(raw, HEAD + b"Content-Length: " + said + b"\r\n\r\n", DOCUMENT)
+    with bench.client(plain_port=port).deployment() as stream:
+        assert stream.length is None
+        assert stream.read() == DOCUMENT
+
+
 def test_a_cut_is_noticed_in_small_reads_too(bench: Bench, raw: Raw) -> None:
     port = scripted(raw, CHUNKED, chunk(DOCUMENT))
     with (
