@@ -46,6 +46,8 @@ _BUFFER = 256 * 1024
 _PAGES = 2000  # of a list, of up to 1000 files each
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})
+_ENDED = "NoSuchUpload"
+_OURS = _TAKEN | {_ENDED}  # by ourselves, it may be: a proxy on the way may send a request again
 _UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _WRITER = "maint-writer"
 _PASSING = re.compile(r"[^/]+/(under-way|lease|clock)/[^/]+")  # of a site: what goes again with the run that wrote it
@@ -350,11 +352,11 @@ class _Upload:
                     self.send(bytes(self._waiting))
                 self._complete()
         except ClientError as error:
-            taken = _code_of(error) in _TAKEN  # by ourselves, it may be: a proxy on the way may send a request again
-            if not taken and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500:
+            code = _code_of(error)
+            if code not in _OURS and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500:
                 raise
             if not self._is_ours():
-                if taken:
+                if code in _TAKEN:
                     raise FileExistsError(f"there is an object {self._key} already") from None
                 raise
         except (BotoCoreError, CannotReach) as error:
@@ -466,7 +468,7 @@ def _abort_upload(client: Any, bucket: str, key: str, upload: str) -> None:
     try:
         client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload)
     except ClientError as error:
-        if _code_of(error) != "NoSuchUpload":
+        if _code_of(error) != _ENDED:
             raise
 
 

@@ -505,6 +505,34 @@ def test_a_write_that_a_proxy_sent_twice_is_not_taken_for_somebody_elses(httpser
     assert len(writers) == 1
 
 
+def test_the_end_of_a_large_file_that_a_proxy_sent_twice_is_its_end(httpserver: HTTPServer) -> None:
+    pieces = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+    writers: list[str] = []
+    whole: list[bool] = []
+
+    def begin(request: Request) -> Response:
+        writers.append(request.headers["x-amz-meta-maint-writer"])
+        return Response(pieces)
+
+    def end(_: Request) -> Response:  # the second time that it comes
+        whole.append(True)
+        return Response("<Error><Code>NoSuchUpload</Code></Error>", 404)
+
+    def tell(_: Request) -> Response:
+        return Response("", headers={"x-amz-meta-maint-writer": writers[0]}) if whole else Response("", 404)
+
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_handler(tell)
+    httpserver.expect_request("/backups/x/a", method="POST", query_string="uploads").respond_with_handler(begin)
+    httpserver.expect_request("/backups/x/a", method="POST").respond_with_handler(end)
+    httpserver.expect_request("/backups/x/.write-once", query_string="uploads").respond_with_data(pieces)
+    httpserver.expect_request("/backups/x/.write-once", method="POST").respond_with_data(status=412)
+    once = {"If-None-Match": "*"}
+    httpserver.expect_request("/backups/x/.write-once", method="PUT", headers=once).respond_with_data(status=412)
+    httpserver.expect_request(re.compile("/backups/x/.*")).respond_with_data("", headers={"ETag": "1"})
+    put(opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/"))), "a", b"x" * BIG)
+    assert len(whole) == 1
+
+
 def test_a_process_that_lives_is_told_from_one_that_is_dead_or_of_another_boot() -> None:
     now = datetime.now(UTC)
     name = staging_name()
