@@ -4,6 +4,7 @@ import os
 import smtplib
 import socket
 import ssl
+from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
@@ -24,12 +25,14 @@ from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, MaintError, WorkFailed
 from maint.model.formatting import meant
 from maint.model.notice import Kind, Notice, Told
-from maint.model.secret import scrub
+from maint.model.secret import Secret, scrub
 from maint.ports import Clock, Secrets
 
 _MOST = 60.0  # seconds for telling all of them
 _LONGEST = 64 * 1024  # bytes of a mail server's answer
 _SIGNAL = "interrupted by a signal"
+_TRY = "`maint notify test` tries it alone"
+_LET_IN = 235  # of a mail server
 
 
 class Say(msgspec.Struct, frozen=True):
@@ -49,8 +52,7 @@ def _mail(one: NoticeSettings, notice: Notice, say: Say) -> None:
     try:
         with _connected(mail, one.timeout) as server:
             if mail.username and mail.password:
-                password = in_one_line(say.secrets.resolve(mail.password), mail.password)
-                server.login(mail.username, password.reveal())
+                _log_in(server, mail.username, in_one_line(say.secrets.resolve(mail.password), mail.password))
             refused = server.send_message(_written(mail, notice, say), mail.sender, list(mail.to))
     except ssl.SSLCertVerificationError as error:
         raise CannotReach(
@@ -62,6 +64,9 @@ def _mail(one: NoticeSettings, notice: Notice, say: Say) -> None:
             f"{place} answered {error.smtp_code} {_text(error.smtp_error)}",
             hint="correct what it names: account, password or sender in the config",
         ) from None
+    except smtplib.SMTPNotSupportedError as error:
+        hint = "that server lacks what the config asks for: by `tls`, `username`, or letters in addresses beyond ASCII"
+        raise WorkFailed(f"{place}: {error}", hint=hint) from None
     except smtplib.SMTPRecipientsRefused as error:
         refused = error.recipients
     except (smtplib.SMTPException, OSError) as error:
@@ -74,6 +79,18 @@ def _mail(one: NoticeSettings, notice: Notice, say: Say) -> None:
             f"{place} takes no mail for {', '.join(refused)}",
             hint="correct `to` in the config, or ask the administrator of that server",
         )
+
+
+def _log_in(server: smtplib.SMTP, username: str, password: Secret) -> None:
+    """Log in; what is no ASCII goes as RFC 4616 has it, which the library cannot send."""
+    if f"{username}{password.reveal()}".isascii():
+        server.login(username, password.reveal())
+        return
+    server.ehlo_or_helo_if_needed()
+    words = b64encode("\0".join(("", username, password.reveal())).encode()).decode()
+    code, said = server.docmd("AUTH", f"PLAIN {words}")
+    if code != _LET_IN:
+        raise smtplib.SMTPAuthenticationError(code, said)
 
 
 class _Bounded(smtplib.SMTP):
@@ -264,9 +281,9 @@ class NoticeSender:
         except MaintError as error:
             return scrub(": ".join([error.message, *error.detail[:1]])), error.way_on or ""
         except OSError as error:
-            return error.strerror or "the operating system said no", ""
+            return error.strerror or "the operating system said no", _TRY
         except Exception:  # a boundary: what a library says may hold anything, and nothing may stop the run
-            return "it failed in a way that maint does not know", ""
+            return "it failed in a way that maint does not know", _TRY
         return "", ""
 
 

@@ -187,7 +187,7 @@ def mail_server(authority: trustme.CA, tmp_path: Path) -> Iterator[tuple[Sink, d
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
 
     def let_in(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> Any:
-        return smtp.AuthResult(success=data.password == b"pass-of-mail", handled=False)
+        return smtp.AuthResult(success=data.password in (b"pass-of-mail", "päss-of-mail".encode()), handled=False)
 
     sink = Sink()
     made = controller.Controller(
@@ -242,6 +242,14 @@ def test_a_mail_server_that_is_not_trusted_or_says_no_gets_nothing(
     assert sink.mails == []
 
 
+def test_a_password_of_a_mail_account_may_have_any_letters(tell: Tell, mail_server: Any, tmp_path: Path) -> None:
+    sink, mail = mail_server
+    assert tell(FAILED, mail={**mail, "password": secret(tmp_path, "umlaut", "päss-of-mail")}) == [Told("ops")]
+    (refused,) = tell(FAILED, mail={**mail, "password": secret(tmp_path, "wrong", "wröng-password")})
+    assert "535" in refused.problem
+    assert len(sink.mails) == 1
+
+
 def test_what_a_mail_server_says_of_the_password_is_not_cut_in_its_midst(tell: Tell, mail_server: Any) -> None:
     sink, mail = mail_server
     sink.answer = f"550 {'x' * 190} pass-of-mail"
@@ -258,10 +266,28 @@ def test_a_mail_server_without_tls_gets_nothing_in_clear(tell: Tell, tmp_path: P
         mail = {"host": "127.0.0.1", "port": made.port, "sender": "a@b.example", "to": ["c@d.example"]}
         (told,) = tell(FAILED, mail=mail)
         assert "STARTTLS" in told.problem
+        assert "`tls`" in told.hint
         assert tell(FAILED, mail={**mail, "tls": "none"}) == [Told("ops")]
+        account = {"username": "maint", "password": secret(tmp_path, "mail", "pass-of-mail")}
+        (told,) = tell(FAILED, mail={**mail, "tls": "none", **account})
+        assert "AUTH" in told.problem
+        assert "`username`" in told.hint
     finally:
         made.stop()
     assert [secure for secure, _, _ in sink.mails] == [False]
+
+
+@pytest.mark.parametrize("failure", [ValueError("of a library"), OSError(5, "Input/output error")])
+def test_what_nobody_foresaw_in_telling_a_notice_says_what_helps_all_the_same(
+    tmp_path: Path, failure: Exception
+) -> None:
+    def failing(_: Notice) -> str:
+        raise failure
+
+    settings = NoticeSettings.model_validate({"name": "ops", "ping": {"url": "https://127.0.0.1:1/x"}}, strict=False)
+    secrets = ReferencedSecrets(tmp_path, os.environ)
+    (told,) = NoticeSender([settings], secrets, SystemClock(), text=failing, body=body_of).tell([FAILED])
+    assert told.problem and "`maint notify test`" in told.hint
 
 
 def test_a_mail_server_whose_answer_has_no_end_is_left(tell: Tell) -> None:
