@@ -107,6 +107,7 @@ SWITCHES: dict[str, Switch] = {
         "expires_in: a point in time, seconds left, or none",
         "J2.1",
     ),
+    "vc-token-service": Switch("knoxtoken", TEXT, "name of the gateway's token service; any other is 404", "J2.1"),
     "vc-token-refusal": Switch("html", ("html", "empty", "json"), "body of the gateway's 401", "J2.1"),
     "vc-unauthorised-body": Switch("html", ("html", "json"), "body of the jobs API's 401", "J3.5"),
     "vc-no-role": Switch("empty", ("empty", "forbidden"), "what a user without a role sees", "J2.3"),

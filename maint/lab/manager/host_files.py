@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from posixpath import normpath
 
 import msgspec
 
@@ -158,8 +159,8 @@ def keystore_jks(authority: pki.Authority, pair: pki.Pair, password: str, now: d
 
 
 def inside(root: Path, path: str) -> Path:
-    """Return where an absolute path of a host lies in its tree."""
-    return root / path.lstrip("/")
+    """Return where an absolute path of a host lies in its tree, out of which it does not lead."""
+    return root / normpath(f"/{path}").lstrip("/")
 
 
 def _keep(path: Path, content: bytes, mode: int = 0o644) -> None:

@@ -217,10 +217,12 @@ class ShownCertificates:
             if not entries:
                 return f"{keystore.name} holds no key"
             key = pki.pem_of_key(jks.unprotect(entries[0].protected_key, password))
+            chain = b"".join(pki.pem_of_certificate(certificate) for certificate in entries[0].chain)
+            self._contexts["own"] = context_of(self._folder / "own.pem", key + chain)
         except jks.BadKeystore as error:
             return str(error)
-        chain = b"".join(pki.pem_of_certificate(certificate) for certificate in entries[0].chain)
-        self._contexts["own"] = context_of(self._folder / "own.pem", key + chain)
+        except (OSError, ValueError) as error:  # a folder, a key that is none
+            return f"{keystore.name} cannot be used: {error}"
         return ""
 
     def context(self, faults: FaultBox) -> ssl.SSLContext:

@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 import msgspec
 
@@ -109,10 +110,10 @@ class Gateway(msgspec.Struct, frozen=True):
     def answer(self, request: Request) -> Response:
         if request.path.startswith("/gateway/") and self.strikes("vc-gateway-down", request.call):
             return html(503, "503 Service Temporarily Unavailable")
-        words = request.path.strip("/").split("/")
-        if words[:2] == ["gateway", "authtkn"] and words[3:] == ["api", "v1", "token"]:
+        service = quote(self.switches()["vc-token-service"], safe="")
+        if request.path == f"/gateway/authtkn/{service}/api/v1/token":
             return self._by_password(request)
-        if words[:2] == ["gateway", "cdptkn"] and words[3:] == ["api", "v1", "token"]:
+        if request.path == f"/gateway/cdptkn/{service}/api/v1/token":
             return self._by_workload(request)
         if request.path.startswith("/api/v1/"):
             return self._control(request)

@@ -181,6 +181,18 @@ def test_without_the_keystore_tls_cannot_start(make_lab):
     assert client.get("/api/version").status_code == 302
 
 
+@pytest.mark.parametrize("path", ["/etc", "/../../../../outside.jks", "/etc/cloudera-scm-server/uuid"])
+def test_a_keystore_that_is_none_keeps_nothing_but_tls_down_and_lies_within_its_host(make_lab, example, path, tmp_path):
+    doc = json.loads(example)
+    next(each for each in doc["managerSettings"]["items"] if each["name"] == "KEYSTORE_PATH")["value"] = path
+    (tmp_path / "export.json").write_text(json.dumps(doc))
+    client = make_lab(Options(deployment=tmp_path / "export.json"))
+    assert client.lab.server.ready
+    assert client.lab.world.tls is (path.endswith("outside.jks"))
+    tree = client.lab.folder / "hosts" / client.lab.manager_host / "root"
+    assert [one for one in client.lab.folder.parent.rglob("outside.jks") if tree not in one.parents] == []
+
+
 @pytest.mark.parametrize("starting", [503, 404])
 def test_a_restart_refuses_connections_then_says_that_it_starts_then_serves(make_lab, starting):
     client = make_lab(starting_status=str(starting))

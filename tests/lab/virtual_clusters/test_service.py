@@ -310,6 +310,11 @@ def test_a_connection_may_end_before_anything_is_done(client):
     assert client.send("GET", "/resources/not-made").status_code == 404
 
 
+def test_a_token_service_that_the_gateway_has_not_is_not_found(client, lab):
+    lab.switch("vc-token-service", "other")
+    assert client.log_in().status_code == 404
+
+
 @pytest.mark.parametrize(("fault", "status"), [("vc-token-refused", 401), ("vc-gateway-down", 503)])
 def test_the_gateway_may_refuse_or_be_down(client, fault, status):
     client.lab.break_("", fault)
