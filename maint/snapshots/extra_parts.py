@@ -84,8 +84,10 @@ NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is 
 
 # The API versions that last brought something to an export (M7.2).
 _BROUGHT = {
-    31: "types of clusters",
-    32: "roles and groups of users, data contexts",
+    3: "role groups beside the first of each kind, settings of all hosts, peers, host templates",
+    4: "parcels",
+    6: "the second name of a cluster, schedules of replication and of snapshots",
+    32: "types of clusters, roles and groups of users, data contexts",
     41: "tags",
     44: "the roles of accounts at peers",
 }

@@ -347,15 +347,16 @@ def test_a_backup_of_a_fresh_manager_whose_account_the_configured_password_does_
     assert lost("backup", "verify", listed["id"]).code == 1
 
 
-def test_what_an_older_api_version_leaves_out_of_an_export_is_told_and_stands_in_the_snapshot(loaded):
+@pytest.mark.parametrize(("api", "lacks"), [("v19", "tags"), ("v2", "role groups beside the first of each kind")])
+def test_what_an_older_api_version_leaves_out_of_an_export_is_told_and_stands_in_the_snapshot(loaded, api, lacks):
     config = Path(loaded.config)
-    config.write_text(config.read_text().replace('"v49"', '"v19"').replace(": v49", ": v19"))
-    assert "v19" in config.read_text()
+    config.write_text(config.read_text().replace('"v49"', f'"{api}"').replace(": v49", f": {api}"))
+    assert api in config.read_text()
     said = loaded("backup", "create", "--open-window", "--yes", "-v")
     assert (said.code, "left out: what no export of this API version holds" in said.err) == (0, True), said.err
     shown = loaded("backup", "show", "latest", "-o", "json").json
     (words,) = [one for one in shown["snapshot"]["uncovered"] if "API version" in one]
-    assert "tags" in words and "asks for v19, and the manager speaks v49" in words
+    assert lacks in words and f"asks for {api}, and the manager speaks v49" in words
 
 
 @pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",)])
