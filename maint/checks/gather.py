@@ -250,7 +250,7 @@ def script(questions: Mapping[str, str], values: Mapping[str, str], token: str) 
         "host-facts.sh.j2",
         {"questions": questions, "values": filled, "token": token, "format": FORMAT, "limit": _LIMIT},
     )
-    return text.encode()
+    return text.encode("utf-8", "surrogateescape")  # bytes of a command line that are no text go as they came
 
 
 def parse(out: bytes, token: str, asked: Iterable[str]) -> Framed:

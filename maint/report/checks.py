@@ -169,10 +169,10 @@ def nagios(findings: Sequence[Finding], contacts: Sequence[Contact]) -> tuple[st
     found = rows(without_repeats(findings, contacts))
     lines += [f"{state} {check} on {where}: {observed}" for state, check, where, observed, *_ in found]
     lines += [f"NOT REACHED {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
-    return "\n".join([lines[0], *map(_plain, lines[1:])]) + "\n", status
+    return "\n".join([lines[0], *map(plain, lines[1:])]) + "\n", status
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return text on one line, without what the plugin convention or a terminal would take for something else."""
     return _CONTROL.sub("", " ".join(text.split())).replace("|", "/")
 

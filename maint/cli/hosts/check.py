@@ -107,7 +107,7 @@ def _carry_out(flags: Flags, request: CheckRequest) -> int:
     except MaintError as failure:
         if screen.output != "nagios":
             raise
-        screen.raw(f"HOSTS UNKNOWN - {failure.message}\n")
+        screen.raw(f"HOSTS UNKNOWN - {reports.plain(failure.message)}\n")
         return _UNKNOWN
 
 

@@ -291,7 +291,15 @@ def test_kept_facts_answer_neither_for_strange_hosts_nor_for_what_hosts_alone_co
     assert maint("host", "check", "--facts", kept, "--host", FIRST).code == 0
     for more in (("--host", "nobody"), ("--hosts-in", "base"), ("--hosts-from", "manager"), ("--plan", kept)):
         assert maint("host", "check", "--facts", kept, *more).code == 2
-    assert maint("host", "check", "-o", "nagios", "--facts", kept, "--host", "nobody").code == 3
+    unknown = maint("host", "check", "-o", "nagios", "--facts", kept, "--host", "no|body")
+    assert (unknown.code, "'no/body'" in unknown.out) == (3, True)  # after a | a monitor reads figures
+
+
+def test_what_is_no_text_on_the_command_line_goes_to_the_hosts_as_it_came(operator: Operator) -> None:
+    said = operator(
+        "host", "check", "--check", "ldap.ad_rights", "--ldap-ou", "ou=\udcff", "--ldap-url", "ldaps://\udcff"
+    )
+    assert said.code == 7, said.err
 
 
 @pytest.mark.parametrize(
