@@ -389,15 +389,14 @@ def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None) -> None:
 
 def _confirm_name(plan: Plan, screen: Screen, name: str | None) -> None:
     wanted = plan.confirm or plan.site
+    hint = f"give --confirm {repr(wanted) if ' ' in wanted else wanted}"  # as a shell takes it
     if name is None:
         if not sys.stdin.isatty():
-            raise Refused(
-                "this destroys something, and there is no terminal to ask on", hint=f"give --confirm {wanted}"
-            )
+            raise Refused("this destroys something, and there is no terminal to ask on", hint=hint)
         screen.warn(f"this destroys something; type {wanted} to go on")
         name = sys.stdin.readline().strip()
     if name != wanted:
-        raise Refused(f"not confirmed: {name!r} is not {wanted!r}", hint=f"give --confirm {wanted}")
+        raise Refused(f"not confirmed: {name!r} is not {wanted!r}", hint=hint)
 
 
 def ask_change(screen: Screen, question: str, *, yes: bool) -> None:

@@ -125,7 +125,8 @@ def insist_there(sight: Sight) -> None:
             f"{sight.store.location} holds nothing of {site} any more, though this machine stored there",
             detail=hidden(sight) or ["is its disk mounted?"],
             hint=f"{'bring that back' if hidden(sight) else 'mount it'}, or"
-            f" `maint backup list --rebuild --store {sight.store.location}` where all of it is lost" + a_copy(sight),
+            f" `maint backup list --rebuild --store {quote(sight.store.location)}` where all of it is lost"
+            + a_copy(sight),
         )
 
 

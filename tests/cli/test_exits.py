@@ -19,11 +19,12 @@ from maint.adapters.clock import SystemClock
 from maint.cli import boundary
 from maint.cli.open_site import limited
 from maint.cli.options import Flags
-from maint.cli.screen import Screen
+from maint.cli.screen import Screen, confirm
 from maint.engine.lock import site_lock
-from maint.errors import DeadlinePassed, WorkFailed
+from maint.errors import DeadlinePassed, Refused, WorkFailed
 from maint.lab.create import SITE
 from maint.lab.hosts.ssh_server import COMMANDS
+from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.writer import SnapshotWriter
 from tests.steps.operator import environment, maint
 
@@ -87,6 +88,13 @@ def test_a_destruction_names_the_flag_that_confirms_it(lost):
     assert said.code == 5
     assert said.error["hint"] == f"give --confirm {SITE}"
     assert lost.sent == []
+
+
+def test_a_name_with_blanks_is_confirmed_by_what_can_be_typed():
+    action = Action("Delete it", "cluster.delete", "cluster Cluster 1", Effect.DESTROY, "x", confirm="Cluster 1")
+    with pytest.raises(Refused) as refused:
+        confirm(Plan("retire-cluster", SITE, {}, [action]), Screen(), yes=True, name="Cluster")
+    assert refused.value.hint == "give --confirm 'Cluster 1'"
 
 
 def test_a_wrong_name_confirms_nothing(lost):

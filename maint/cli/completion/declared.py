@@ -14,6 +14,7 @@ from maint.cli.boundary import OUTPUTS
 from maint.cli.command import DeclaredCommand, Made, loaded
 from maint.cli.completion import SHELLS
 from maint.cli.help.topics import TOPICS, names
+from maint.cli.lab.commands import LOSSES, LOST
 from maint.cli.schedule.units import FORMS
 from maint.config.precedence import ConfigFlags, load_settings
 from maint.engine.journal import RUN_STATES
@@ -94,8 +95,8 @@ def _argument(words: str, one: Made) -> Json:
         ("help", "name"): [[topic, TOPICS.get(topic, "")] for topic in names()],
         ("generate completion", "shell"): [[shell, ""] for shell in SHELLS],
         ("generate schema", "of"): [[one, ""] for one in ("config", "playbook", "playbook-test", "output")],
-        ("lab break", "target"): [[target, ""] for target in TARGETS],
-        ("lab break", "fault"): [[fault, each.meaning] for fault, each in FAULTS.items()],
+        ("lab break", "target"): [[target, ""] for target in (*TARGETS, *LOSSES)],
+        ("lab break", "fault"): [[LOST, ""], *([fault, each.meaning] for fault, each in FAULTS.items())],
     }
     if (words, name) in fixed:
         return fixed[words, name]

@@ -26,8 +26,8 @@ from maint.model.formatting import show_count
 from maint.model.json import spelled
 from maint.model.virtual_cluster import is_cluster_name
 
-_LOST = "lost"
-_LOSSES = {  # what can be lost → what becomes of it, and what makes it so
+LOST = "lost"
+LOSSES = {  # what can be lost → what becomes of it, and what makes it so
     "database": ("the manager becomes one just installed; its hosts keep their files", "lose_database"),
     "virtual-clusters": (
         "all virtual clusters are gone with what they held; the config keeps the addresses that they had",
@@ -170,12 +170,12 @@ def break_(
     screen = flags.screen()
     if listed:
         rows = [[name, one.target, one.meaning] for name, one in FAULTS.items()]
-        rows += [[_LOST, target, words] for target, (words, _) in _LOSSES.items()]
+        rows += [[LOST, target, words] for target, (words, _) in LOSSES.items()]
         data = [dict(zip(("name", "target", "meaning"), row, strict=True)) for row in rows]
         screen.emit({"faults": data}, table(["FAULT", "TARGET", "MEANING"], rows))
     elif not (repair or (target and fault)):
         raise UsageError("name a target and a fault", hint="`maint lab break --list` shows both")
-    elif fault and fault not in {*FAULTS, _LOST}:
+    elif fault and fault not in {*FAULTS, LOST}:
         raise UsageError(str(unheard_of("fault", fault, FAULTS)), hint="`maint lab break --list` shows them")
     elif flags.dry_run:
         words = f"would {'clear' if repair else 'set'} {' '.join(filter(None, (target, fault))) or 'all faults'}"
@@ -183,8 +183,8 @@ def break_(
     elif repair:
         cleared = control.repair(lab_folder(folder), fault or target, target if fault else "")
         screen.emit({"cleared": cleared}, f"{show_count(cleared, 'fault')} cleared")
-    elif fault == _LOST and target in _LOSSES:
-        words, lose = _LOSSES[target]
+    elif fault == LOST and target in LOSSES:
+        words, lose = LOSSES[target]
         getattr(control, lose)(lab_folder(folder))
         screen.emit({"target": target, "fault": fault}, f"lost: {words}")
     else:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from shlex import quote
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -215,6 +216,7 @@ def new(
         if not files.create(path, text.encode(), mode=0o644):
             raise Invalid(f"{path} is there already", hint="give another name")
         files.replace(place / SCHEMA, (json.dumps(playbook_schema(), indent=1) + "\n").encode(), mode=0o644)
-    screen.say(f"then `maint playbook lint {path}`, and `maint playbook plan {path} --set hosts=HOST`")
+    named = quote(str(path))
+    screen.say(f"then `maint playbook lint {named}`, and `maint playbook plan {named} --set hosts=HOST`")
     screen.emit({"path": str(path), "schema_file": str(place / SCHEMA)}, str(path))
     return 0

@@ -196,7 +196,7 @@ def _state(site: ConfiguredSite) -> Iterator[Line]:
     elif closed := [*unwritable("state", folder, "run maint as the user who owns it")]:
         yield from closed
     elif folder == site.state and folder.stat().st_mode & 0o077:
-        yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {folder}")
+        yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {shlex.quote(str(folder))}")
     else:
         full = "; ".join(short(site.state, LEAST))
         yield Line("state", FAIL if full else OK, full or str(site.state), "make room" if full else "")
@@ -228,7 +228,8 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     ssh, backup, folder = site.settings.ssh, site.settings.backup, site.state / "keys"
     private = [one for one in sorted(folder.glob("*")) if one.suffix != ".pub"] + ([ssh.key] if ssh and ssh.key else [])
     seen = [(path, path.stat()) for path in private]
-    wrong = [(f"{path} can be read by others", f"chmod 600 {path}") for path, one in seen if one.st_mode & 0o077]
+    open_ = [path for path, one in seen if one.st_mode & 0o077]
+    wrong = [(f"{path} can be read by others", f"chmod 600 {shlex.quote(str(path))}") for path in open_]
     wrong += [(f"{path} is empty", "put back a copy of the key") for path, one in seen if not one.st_size]
     blamed = [Line("keys", FAIL, *said) for said in wrong]
     uses = {"signing": lambda: site.sign.public_key, "fingerprint": lambda: site.fingerprint_key.reveal()}

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring.outcomes import SCHEDULED, last
@@ -74,7 +75,7 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     known = {one.id for one in there if UNTRUSTED not in (one.problem or "")}  # of others nothing is known to be wrong
     taken = lacking or first & known & {*doubtful}
     again = "`maint backup create` copies what is lacking, or not sound" if taken else ""
-    mend = again or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
+    mend = again or (f"maint backup verify {doubtful[-1]} --store {quote(copy.location)}" if doubtful else "")
     line = Line(label, WARN if mend else OK, words, mend)
     if copy.location.startswith("/"):
         if full := "; ".join(short(folder := Path(copy.location), max(largest(site), LEAST))):

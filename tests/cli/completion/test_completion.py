@@ -71,6 +71,7 @@ def test_words_and_options_come_from_the_declarations(offered):
     assert offered("-o", "") == ["table", "json", "yaml"]
     assert "nagios" in offered("host", "check", "-o", "")
     assert offered("host", "check", "--check", "os.th") == ["os.thp", "os.thp.persist"]
+    assert "database" in offered("lab", "break", "") and "lost" in offered("lab", "break", "database", "")
 
 
 def test_no_secret_of_the_environment_is_kept_and_what_older_versions_kept_is_removed(offered, tmp_path, monkeypatch):

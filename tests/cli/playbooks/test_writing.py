@@ -40,6 +40,10 @@ def test_a_new_playbook_has_no_mistakes_and_brings_its_schema(here: Path) -> Non
     again = maint("playbook", "new", "patch-hosts")
     assert (again.code, "is there already" in again.err) == (3, True)
     assert maint("playbook", "new", "../x").code == 2
+    (here / "my books").mkdir()
+    assert (
+        f"`maint playbook lint '{here}/my books/a.yaml'`" in maint("playbook", "new", "a", "--folder", "my books").err
+    )
     assert maint("playbook", "new", "x", "--folder", "gone").code == 3
 
 

@@ -76,6 +76,16 @@ def test_a_secret_that_others_can_read_fails_and_the_rest_is_told(loaded):
     assert states(said)["backup"] == "ok"
 
 
+def test_a_state_folder_that_others_can_read_is_told_with_what_can_be_typed(loaded, tmp_path):
+    shutil.copytree(loaded.state.parent, tmp_path / "my state")
+    key = tmp_path / "my state/lab/keys/signing"
+    (tmp_path / "my state/lab").chmod(0o755)
+    key.chmod(0o644)
+    found = checks(loaded("doctor", "-o", "json", MAINT_STATE=str(tmp_path / "my state")))
+    assert found["state"]["hint"] == f"chmod 700 '{tmp_path}/my state/lab'"
+    assert found["keys"]["hint"] == f"chmod 600 '{key}'"
+
+
 def test_a_config_that_anybody_may_write_fails(loaded):
     folder = loaded.lab.folder
     (folder / "sites.d").mkdir(mode=0o700)
