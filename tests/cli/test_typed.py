@@ -24,7 +24,6 @@ QUESTIONS = {
 CTRL_C, CTRL_D, CTRL_QUIT = b"\x03", b"\x04", b"\x1c"
 HALF = "ü".encode()[:1] + b"\n"  # as Backspace leaves it where the terminal does not know of UTF-8
 LIMIT = 60.0  # seconds
-PAUSE = 0.2  # seconds, as people take: a signal just before the reading begins is noticed at the next key only
 
 
 @pytest.mark.parametrize(("keys", "codes"), [(CTRL_C, {130}), (CTRL_D, {5}), (HALF, {3, 5})])
@@ -51,7 +50,6 @@ def typed_at(answers, words, folder, **env):
         if select.select([ours], [], [], 0.1)[0]:
             told += os.read(ours, 4096)
             for question in [one for one in answers if one.encode() in told]:
-                time.sleep(PAUSE)
                 os.write(ours, answers.pop(question))
     echoes = bool(termios.tcgetattr(ours)[3] & termios.ECHO)
     os.close(theirs)
@@ -79,7 +77,6 @@ def test_a_password_is_not_shown_after_ctrl_z_and_fg(loaded, tmp_path):
             if select.select([ours], [], [], 0.1)[0]:
                 shown += os.read(ours, 4096)
         told += shown
-        time.sleep(PAUSE)
         os.write(ours, keys)
 
     try:
