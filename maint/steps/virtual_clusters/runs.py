@@ -403,5 +403,6 @@ class RunOnce(VcStep[OnceArguments]):
             if words := cut_words(text or b""):
                 yield words
         if failure:
+            work.note("told", run.id)
             raise failure
         return done(f"run {run.id} has succeeded", {"id": run.id, "status": run.status})

@@ -161,7 +161,9 @@ class Smoke(VcStep[VcArguments]):
         except WorkFailed as error:
             raise refused(error, cluster.settings) from None
         if not succeeded(run):
-            raise ended_badly(cluster, site.clock, run)
+            failure = ended_badly(cluster, site.clock, run)
+            work.note("told", run.id)
+            raise failure
         text = output(cluster, site.clock, run.id, OUTPUT, whole=lambda found: marker.encode() in found)
         if text is None or marker.encode() not in text:
             work.note("told", run.id)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from maint.adapters.virtual_clusters.client import VirtualClusterClient
+from maint.errors import CannotReach
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 
 
@@ -160,6 +162,23 @@ def test_what_failed_runs_anew_when_it_is_taken_up_once_its_cause_is_mended(vc, 
     said = taken_up(vc)
     assert (said.code, len(vc.api.runs), left(vc), vc.sealed) == (0, 3, [], []), said.err
     assert said.out == ("mended\n" if "submit" in words else "")
+
+
+@pytest.mark.parametrize("words", [("smoke",), ("spark", "submit", "app.py")])
+def test_what_failed_runs_anew_though_its_job_could_not_be_removed(vc, monkeypatch, words):
+    def away(*_: object) -> None:
+        raise CannotReach("nobody answers", hint="look whether it is up")
+
+    monkeypatch.chdir(vc.folder)
+    written(vc.folder, "app.py", b'print("mended")\n')
+    vc.api.switches.states = ("failed",)
+    with monkeypatch.context() as broken:
+        broken.setattr(VirtualClusterClient, "delete_job", away)
+        assert vc(*words, "--yes").code == 1
+    assert len(vc.api.jobs) == 1
+    vc.api.switches.states = ("succeeded",)
+    said = taken_up(vc)
+    assert (said.code, len(vc.api.runs), left(vc), vc.sealed) == (0, 2, [], []), said.err
 
 
 def test_a_run_of_a_job_that_failed_is_started_anew_when_it_is_taken_up(vc):
