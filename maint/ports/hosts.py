@@ -11,17 +11,24 @@ from typing import Protocol
 import msgspec
 
 from maint.config.schema import HostSettings
+from maint.errors import WorkFailed
 from maint.model.fleet import HostReply, Presented
 from maint.model.manager import Host
 from maint.model.secret import scrub
 from maint.ports.streams import Answer
 
-MISSING = 44  # status of the script that reads a file, where there is none
+MISSING = 44  # status of the scripts that read a file or look for one, where there is none
 _READ = """\
 p={path}
 if [ -e "$p" ]; then exec cat "$p"; fi
 if [ -L "$p" ]; then exit {missing}; fi
-d=$p
+"""
+_SEEK = """\
+test -e {path} && exit
+p={path}
+"""
+_UNSEEN = """\
+d=/${{p#/}}
 while d=${{d%/*}}; [ -n "$d" ]; do
   if [ -e "$d" ]; then break; fi
 done
@@ -175,7 +182,16 @@ def written_whole(content: bytes, own: str, place: str) -> str:
 
 def read_script(path: str) -> str:
     """Return a script that prints a file; it exits with `MISSING` where there is none."""
-    return _READ.format(path=_quoted(path), missing=MISSING)
+    return (_READ + _UNSEEN).format(path=_quoted(path), missing=MISSING)
+
+
+def is_there(shell: ShellSight, host: str, path: str) -> bool:
+    """Whether a host has something of that name; WorkFailed where the account may not look into its folder."""
+    ran = shell.ask(host, (_SEEK + _UNSEEN).format(path=shlex.quote(path), missing=MISSING))
+    if not ran.ok and ran.status != MISSING:
+        hint = "log in there as root, or with `sudo` in the config"
+        raise WorkFailed(f"{host}: whether {path} is there cannot be seen", detail=ran.last_words, hint=hint)
+    return ran.ok
 
 
 def write_script(path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = "") -> str:

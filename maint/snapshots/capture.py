@@ -25,6 +25,7 @@ from maint.ports import Sight, Site, Work
 from maint.ports.manager_host import path_of, stranger, try_password
 from maint.snapshots.catalogue import Gone, entries, load
 from maint.snapshots.extra_parts import (
+    looked_for,
     manager_paths,
     older_export,
     truststore_finding,
@@ -198,7 +199,7 @@ def take_extra_parts(
     ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
         LICENSE: (wanted.license, lambda: _take_license(site, writer)),
         TRUSTSTORE: (wanted.truststore_password, lambda: _take_truststore(site, writer, summary)),
-        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, summary))),
+        MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, summary, missing))),
     }
     if wanted.database and purpose is Purpose.BACKUP:  # a safety copy is about what is about to be replaced
         ways[DATABASE] = (True, lambda: _take_database(site, writer))
@@ -242,13 +243,16 @@ def _take_truststore(site: Site, writer: SnapshotWriter, summary: DeploymentSumm
     writer.sealed(TRUSTSTORE, password.reveal().encode())
 
 
-def _take_manager_files(site: Site, writer: SnapshotWriter, summary: DeploymentSummary) -> Sequence[str]:
+def _take_manager_files(
+    site: Site, writer: SnapshotWriter, summary: DeploymentSummary, missing: list[str]
+) -> Sequence[str]:
     if site.settings.ssh is None:
         raise _Absent("no `ssh:` is configured")
-    host = _host(site)
-    there = _there(site, host, manager_paths(summary))
+    host, unseen = _host(site), list[str]()
+    there = [path for path, one in looked_for(site, host, manager_paths(summary), unseen).items() if one]
+    missing += (f"{MANAGER_FILES}: {words}" for words in unseen)
     if not there:
-        raise _Absent(f"none of them is on {host}")
+        raise _Absent(f"none of them is {'seen ' if unseen else ''}on {host}")
     operands = " ".join(shlex.quote(path.lstrip("/")) for path in there)
     with site.shell.stream(host, f"tar -C / -cf - -- {operands}") as output:
         return writer.archive(MANAGER_FILES, output.read)
@@ -272,10 +276,6 @@ def _take_database(site: Site, writer: SnapshotWriter) -> None:
         raise
     except WorkFailed as failure:
         raise WorkFailed(": ".join([failure.message, *failure.detail[:1]]), hint=failure.way_on) from failure
-
-
-def _there(sight: Sight, host: str, paths: Sequence[str]) -> Sequence[str]:
-    return [path for path in paths if sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok]
 
 
 def _password(site: Site, account: Account) -> Secret:

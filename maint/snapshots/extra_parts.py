@@ -1,8 +1,7 @@
 """Judge what belongs to a snapshot beside the export: the licence, the truststore password, files on the host."""
 
 import json
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -17,6 +16,7 @@ from maint.model.json import Json
 from maint.model.manager import CERTMANAGER, GUID, SETTINGS, STATE
 from maint.model.snapshot import RuleResult, Snapshot
 from maint.ports import Sight
+from maint.ports.hosts import is_there
 from maint.ports.manager_host import insist
 from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
 
@@ -102,28 +102,49 @@ def older_export(asked: int, spoken: int) -> tuple[str, ...]:
     return (f"what no export of this API version holds, such as {', '.join(lacking)}: {why}",)
 
 
-def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
-    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach, WorkFailed, Refused."""
+def looked_for(sight: Sight, host: str, paths: Iterable[str], unseen: list[str] | None = None) -> Mapping[str, bool]:
+    """Return which of these paths are there.
+
+    Args:
+        unseen: takes in words what this account may not look for, which is left out then; None: that is a WorkFailed.
+    """
+    found = dict[str, bool]()
+    for path in paths:
+        try:
+            found[path] = is_there(sight.shell, host, path)
+        except WorkFailed as failure:
+            if unseen is None:
+                raise
+            unseen.append(failure.message)
+    return found
+
+
+def look_at_host(sight: Sight, summary: DeploymentSummary, unseen: list[str] | None = None) -> Mapping[str, Json]:
+    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach, WorkFailed, Refused.
+
+    Args:
+        unseen: see `looked_for`.
+    """
     host = sight.settings.hosts_in("manager")[0].name
     insist(sight, [host])
     guid = sight.shell.read_file(host, GUID)
     seen: dict[str, Json] = {GUID: {"present": guid is not None}}
     if guid is not None:
         seen[GUID] = {"present": True, "value": guid.decode(errors="replace").strip()}
-    for path in (CERTMANAGER, *summary.key_files()):
-        seen[path] = {"present": sight.shell.ask(host, f"test -e {shlex.quote(path)}").ok}
-    return seen
+    there = looked_for(sight, host, (CERTMANAGER, *summary.key_files()), unseen)
+    return seen | {path: {"present": one} for path, one in there.items()}
 
 
 def try_look_at_host(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[str, Json], tuple[str, ...]]:
     """Return what is on the manager host, and words on what the snapshot does not cover; never raises for the host."""
     if sight.settings.ssh is None:
         return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
+    unseen = list[str]()
     try:
-        seen = look_at_host(sight, summary)
+        seen = look_at_host(sight, summary, unseen)
     except (CannotReach, WorkFailed, Invalid, Refused) as failure:
         return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
-    return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
+    return seen, (*UNCOVERED, *unseen, *(() if present(seen, GUID) else (NO_GUID,)))
 
 
 def without_kept(uncovered: tuple[str, ...], kept: Sequence[str], *, dumped: bool = False) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from maint.errors import CannotReach, Invalid
 from maint.model.manager import Account, Door, Presence
 from maint.model.secret import Secret
 from maint.ports import Ran
+from maint.ports.hosts import MISSING
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "maint" / "lab" / "data" / "deployment-example.json"
@@ -169,6 +170,7 @@ class Shell:
         self.present = present
         self.cut_at: int | None = None
         self.dump = b""  # what a dump of the database prints
+        self.closed: tuple[str, ...] = ()  # what lies in folders that the account may not look into
 
     def read_file(self, host: str, path: str) -> bytes | None:
         if self.present is None:
@@ -183,9 +185,11 @@ class Shell:
         if "keytool" in command:  # no truststore lies here: its password cannot be tried
             return Ran(91, b"", b"")
         assert command.startswith("test -e ")
-        path = command.removeprefix("test -e ")
+        path = command.split()[2]
+        if path.startswith(self.closed):
+            return Ran(1, b"", b"/closed: not allowed to look into this folder\n")
         there = any(one == path or one.startswith(f"{path}/") for one in self.present)
-        return Ran(0 if there else 1, b"", b"")
+        return Ran(0 if there else MISSING, b"", b"")
 
     @contextmanager
     def stream(self, host: str, command: str, *, timeout: float | None = None) -> Iterator[BytesIO]:

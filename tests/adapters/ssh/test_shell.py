@@ -18,7 +18,7 @@ from maint.adapters.ssh.runner import SudoGate
 from maint.adapters.ssh.shell import FabricShell
 from maint.config.schema import Jump, Sudo
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
-from maint.ports.hosts import MISSING, read_script, write_script
+from maint.ports.hosts import MISSING, is_there, read_script, write_script
 from tests.adapters.conftest import make_key, missing
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
@@ -427,6 +427,12 @@ def test_what_may_not_be_read_is_told_apart_from_what_is_missing(make: Make, acc
         with pytest.raises(WorkFailed, match="cannot read"):
             shell.read_file("one", str(public_folder / path))
     assert shell.read_file("one", str(public_folder / "nothing")) is None
+    for path in ("closed/file", "closed/deep/file"):
+        with pytest.raises(WorkFailed, match="cannot be seen"):
+            is_there(shell, "one", str(public_folder / path))
+    there = {path: is_there(shell, "one", str(public_folder / path)) for path in ("secret", "closed", "no", "no/no")}
+    assert there == {"secret": True, "closed": True, "no": False, "no/no": False}
+    assert not is_there(shell, "one", "no path at all")
 
 
 def test_the_scripts_for_files_run_under_any_posix_shell(tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from maint.config.schema import HostSettings, PartsSettings
 from maint.errors import NotAsStored, WorkFailed
+from maint.model.manager import CERTMANAGER, GUID
 from maint.model.secret import Secret
 from maint.model.snapshot import Trust
 from maint.snapshots.archive import MemberKind, members, paths
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
-from maint.snapshots.extra_parts import lacking
+from maint.snapshots.extra_parts import lacking, present
 from maint.snapshots.parts import DATABASE, MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
 from maint.snapshots.verify import verify
 from maint.snapshots.writer import restore_guide
@@ -217,3 +218,13 @@ def test_where_none_of_the_managers_files_is_on_its_host_that_is_said(place: Any
     snapshot = run(take(place)).snapshot
     assert not snapshot.has(MANAGER_FILES)
     assert any(words.startswith(f"{MANAGER_FILES}: none of them is on ") for words in snapshot.uncovered)
+
+
+def test_what_the_account_may_not_look_for_is_not_said_to_be_absent(place: Any, run: Any) -> None:
+    place.shell.present, place.shell.closed = dict(FILES), (CERTMANAGER,)
+    snapshot = run(take(place)).snapshot
+    assert present(snapshot.host_files, GUID)
+    assert present(snapshot.host_files, CERTMANAGER) is None, "a restore would believe that there was none"
+    assert snapshot.manager_files and not any(one.startswith(CERTMANAGER) for one in snapshot.manager_files)
+    told = [words for words in snapshot.uncovered if f"whether {CERTMANAGER} is there cannot be seen" in words]
+    assert len(told) == 2 and told[1].startswith(f"{MANAGER_FILES}: "), told
