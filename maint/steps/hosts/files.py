@@ -126,13 +126,22 @@ class Stat(msgspec.Struct, frozen=True):
 
 def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
     """Return what a file on a host is; WorkFailed where it is there, and cannot be read."""
-    words = ask_script(shell, host, script("host-stat", path=path)).decode("utf-8", "replace").split()
-    if not words or len(words) not in (1, 5):
+    words = ask_script(shell, host, script("host-stat", path=path)).decode("utf-8", "replace").strip().split(" ", 5)
+    if words[0] == "" or len(words) not in (1, 6):
         raise WorkFailed(
             f"{host}: what it says about {path} cannot be read",
-            hint="look at that path by hand; its name or its owner may be unusual",
+            hint="look at that path by hand; its name may be unusual",
         )
-    return Stat(*words)
+    if len(words) == 1:
+        return Stat(*words)
+    form, digest, mode, uid, gid, names = words
+    owner, _, group = names.partition(":")
+    return Stat(form, digest, _usable(owner, uid), _usable(group, gid), mode)
+
+
+def _usable(name: str, number: str) -> str:
+    """Return a name that can be given to a file again; the number of one without a name, or of an unusual one."""
+    return name if name != "UNKNOWN" and re.fullmatch(NAME, name) else number
 
 
 class PutFileArguments(HostsArguments):

@@ -53,6 +53,21 @@ def test_owner_and_mode_are_what_was_asked_for_else_what_they_were(hosts):
     assert (outcomes(said), hosts.owned(path)) == (["done"], ("nobody", "root", "4750"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
+def test_a_file_of_an_owner_without_a_name_keeps_it_and_comes_back_to_it(hosts):
+    path, step = f"{hosts.folder}/file", put(hosts, b"new")
+    hosts.file(path).write_bytes(b"old")
+    if hosts.lab is None:
+        os.chown(hosts.file(path), 4242, 4343)
+    before = hosts.owned(path)
+    back = {"do": "host.put_back", "with": {"hosts": [hosts.names[0]], "path": path}}
+    said = hosts.play(step, back)
+    assert (said.code, outcomes(said)) == (0, ["done", "done"]), said.err
+    assert (hosts.file(path).read_bytes(), hosts.owned(path)) == (b"old", before)
+    assert hosts.play(step).code == 0
+    assert (hosts.file(path).read_bytes(), hosts.owned(path)) == (b"new", before)
+
+
 def test_what_is_there_already_is_left_alone(hosts):
     assert hosts.play(put(hosts, b"same")).code == 0
     before = hosts.file(f"{hosts.folder}/file").stat().st_ino
