@@ -163,6 +163,21 @@ def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(l
     assert not loaded.window
 
 
+def test_an_export_that_was_not_restorable_is_taken_anew_when_the_run_is_taken_up(loaded):
+    with loaded.lab.world.lock:
+        lost = loaded.lab.world.deployment["hosts"].pop()
+        loaded.lab.world.changed()
+    said = export(loaded)
+    assert (said.code, "does not hang together" in said.err) == (1, True), said.err
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["hosts"].append(lost)
+        loaded.lab.world.changed()
+    said = loaded("playbook", "resume")
+    assert (said.code, loaded.window) == (0, False), said.err
+    listed = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert [one["restorable"] for one in listed][-2:] == [False, True]
+
+
 def test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same(loaded, monkeypatch):
     monkeypatch.setattr("maint.steps.manager.server.restart_servers", lambda site, hosts, limit: iter(()))
     said = export(loaded)

@@ -14,7 +14,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
-from maint.snapshots.capture import NOTE, committed, described, recipients_of, taken_once
+from maint.snapshots.capture import NOTE, committed, described, forget_taken, recipients_of, taken_once
 from maint.snapshots.extra_parts import TRUSTSTORE_RULE, lacking
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate
@@ -72,6 +72,7 @@ class TakeSnapshot(Step[TakeArguments]):
         yield from (f"WARNING: {line}" for line in others)
         words = "; ".join([described(snapshot), *others])
         if action.arguments["unredacted"] and not snapshot.restorable:
+            forget_taken(work)  # else a run that is taken up, once its reason is mended, would judge this one again
             raise _unrestorable(site, snapshot, words)
         accepted = (
             only_redacted(snapshot.judgement)
