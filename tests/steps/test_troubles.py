@@ -54,6 +54,22 @@ def test_a_server_that_cannot_be_restarted_leaves_the_window_to_be_closed(loaded
     assert "could not be restarted" in said.err and "--close-window" in said.err
 
 
+def test_a_server_that_did_not_start_again_is_restarted_and_not_waited_for_when_the_run_is_taken_up(
+    loaded: Operator, tmp_path: Path
+) -> None:
+    unit = loaded.lab.machines[loaded.lab.manager_host].units["cloudera-scm-server"]
+    start, unit.start = unit.start, lambda: (_ for _ in ()).throw(OSError("no room"))  # type: ignore[method-assign]
+    (tmp_path / "again.yaml").write_text(
+        "name: again\nsummary: Restart.\nsteps:\n  - {name: Restart, do: server.restart}\n"
+    )
+    said = loaded("playbook", "run", str(tmp_path / "again.yaml"), "--yes")
+    unit.start = start  # type: ignore[method-assign]
+    assert (said.code, "could not be restarted" in said.err) == (1, True), said.err
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert "was restarted already" not in said.err
+
+
 def test_a_folder_of_units_that_belongs_to_another_names_the_ways_out() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder, config = Path(name) / "units", Path(name) / "maint.yaml"

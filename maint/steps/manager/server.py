@@ -132,7 +132,9 @@ def _serves(site: Site, tls: bool = False) -> bool:
 
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
-    """Restart the server on every manager host, once for all attempts of a run; `key` names the note about it."""
+    """Restart the server on every manager host, once for all attempts of a run, where it runs since; `key` names the
+    note about it.
+    """
     insist(site)
     before = work.noted(key)
     now = invocations(site)
@@ -140,11 +142,16 @@ def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, 
         work.note(key, now)
         before = now
     for host, words in now.items():
-        if has_restarted(before.get(host), words):
+        if has_restarted(before.get(host), words) and not _is_down(site, host):
             yield f"{UNIT} on {host} was restarted already"
             continue
         yield from restart_unit(site, host, f"on {host}: systemctl status {UNIT}; then `maint playbook resume`")
     site.manager.forget_login()
+
+
+def _is_down(sight: Sight, host: str) -> bool:
+    # One that was stopped and did not start has another invocation than before, too.
+    return sight.shell.ask(host, f"systemctl is-active {UNIT}").words.strip() in ("inactive", "failed")
 
 
 def restart_unit(site: Site, host: str, hint: str) -> Generator[str, None, None]:
