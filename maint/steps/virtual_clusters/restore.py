@@ -6,7 +6,7 @@ from typing import cast
 from pydantic import Field
 
 from maint.errors import Refused, StoreFailed, WorkFailed
-from maint.model.formatting import parse_time, show_count
+from maint.model.formatting import parse_time, show_count, show_some
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -235,11 +235,13 @@ class ResumeSchedules(VcStep[ResumeArguments]):
         name = cluster.settings.name
         order = args.order or _were_awake(sight, name)
         there = {job.name for job in listed_jobs(cluster, order)}
-        if missing := [job for job in order if job not in there]:
+        missing, order = [job for job in order if job not in there], [job for job in order if job in there]
+        if args.order and missing:
             raise Refused(f"there is no job {missing[0]!r}", hint="`maint vc job list` shows what there is")
         shown = f"{', '.join(order[:_SHOWN])}{' …' if len(order) > _SHOWN else ''}" or "none"
         words = f"let {show_count(len(order), 'schedule')} go on (a start in the past fires at once): {shown}"
-        yield self.action(f"virtual cluster {name}", words, {"vc": name, "order": list(order)})
+        words += f"; gone since the restore: {show_some(missing, _SHOWN)}" if missing else ""
+        yield self.action(f"virtual cluster {name}", words, {"vc": name, "order": order})
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Look, then let each go on; one that is awake already is left alone."""

@@ -557,6 +557,21 @@ def test_a_schedule_whose_job_is_gone_keeps_no_other_from_going_on(ground: Groun
     assert "pi-estimate" in awake(api)
 
 
+def test_a_job_that_was_deleted_since_its_restore_keeps_no_other_schedule_from_going_on_unless_it_was_named(
+    ground: Ground, api: Api, run: Run, work: Notes
+) -> None:
+    api.jobs["daily-vacuum"]["schedule"] = {"enabled": True, "cronExpression": "30 3 * * *"}
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    restore(ground, run, work)
+    del api.jobs["daily-vacuum"]
+    (action,) = ResumeSchedules().plan(ResumeArguments(), ground)
+    assert action.arguments["order"] == ["nightly-pipeline"]
+    assert "gone since the restore: daily-vacuum" in action.summary
+    with pytest.raises(Refused, match="there is no job 'daily-vacuum'"):
+        list(ResumeSchedules().plan(ResumeArguments(order=["daily-vacuum"]), ground))
+
+
 def test_what_is_kept_and_is_not_as_in_the_snapshot_is_named_with_the_jobs_that_need_it(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
 ) -> None:
