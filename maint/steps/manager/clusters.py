@@ -84,10 +84,14 @@ def refuse_namesake(action: Action, cluster: Cluster, work: Work) -> None:
         )
 
 
-def refuse_made_anew(action: Action, manager: ManagerSight, work: Work) -> Cluster | None:
-    """Return an action's cluster as the manager lists it, None where it is gone; refuses as `refuse_namesake`."""
-    name = action.arguments["cluster"]
-    found = next((cluster for cluster in manager.clusters() if cluster.name == name), None)
+def refuse_made_anew(action: Action, manager: ManagerSight, work: Work, name: str = "") -> Cluster | None:
+    """Return an action's cluster as the manager lists it, None where it is gone; refuses as `refuse_namesake`.
+
+    Args:
+        name: its name; empty: the action's argument `cluster`.
+    """
+    wanted = name or action.arguments["cluster"]
+    found = next((cluster for cluster in manager.clusters() if cluster.name == wanted), None)
     if found is not None:
         refuse_namesake(action, found, work)
     return found

@@ -13,7 +13,14 @@ from maint.model.manager import Command, Place
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.manager.commands import Mover, missing_principals, send_once
-from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
+from maint.steps.services.places import (
+    PlaceArguments,
+    find_place,
+    own_cluster,
+    place_from,
+    place_to_json,
+    refuse_moved,
+)
 from maint.steps.services.services import role_mover
 from maint.steps.step import NoArguments, Progress, Step, done, in_a_template, skipped, unchanged
 
@@ -127,12 +134,13 @@ class SendCommand(Step[CommandArguments]):
             {**place_to_json(place), "name": args.name, "arguments": args.arguments},
             effect=Effect.DESTROY if harmful else Effect.CHANGE,
             confirm=name if harmful else None,
-            facts={"place": str(place)},
+            facts={"place": str(place), **own_cluster(sight.manager, place)},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Send it once and wait; on resume the one that was sent is asked for; what destroys is not sent blindly."""
         place, name = place_from(action.arguments), str(action.arguments["name"])
+        refuse_moved(action, site, work, place)
         mover = role_mover(site, place) if place.role else _mover(site, place, action.arguments["arguments"])
         finished = yield from send_once(work, mover, name, destroys=action.effect is Effect.DESTROY)
         said = f": {finished.message}" if finished.message else ""

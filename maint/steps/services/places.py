@@ -11,8 +11,9 @@ from maint.errors import Refused
 from maint.model.formatting import unknown
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place, Role, Service
-from maint.ports import ManagerSight
-from maint.steps.manager.clusters import resolve
+from maint.model.plan import Action
+from maint.ports import ManagerSight, Site, Work
+from maint.steps.manager.clusters import own_id, refuse_made_anew, resolve
 from maint.steps.step import Arguments
 
 _LIST = "`maint service list` shows what there is"
@@ -153,6 +154,17 @@ def place_to_json(place: Place) -> dict[str, Json]:
 def place_from(arguments: Mapping[str, Json]) -> Place:
     """Return the place that `place_to_json` wrote."""
     return msgspec.convert(arguments["place"], Place)
+
+
+def own_cluster(manager: ManagerSight, place: Place) -> dict[str, Json]:
+    """Return, for a plan, what tells the cluster of a place from one made anew under its name; see `refuse_moved`."""
+    return own_id(resolve(manager, place.cluster)) if place.cluster else {}
+
+
+def refuse_moved(action: Action, site: Site, work: Work, place: Place) -> None:
+    """Refuse a place whose cluster was made anew since the plan: a run may be taken up long after."""
+    if place.cluster:
+        refuse_made_anew(action, site.manager, work, place.cluster)
 
 
 def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:

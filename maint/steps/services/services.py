@@ -40,7 +40,9 @@ class _Moving(Step[A]):
         return _IDLE if self.verb != "restart" and state in ENDS[self.verb] else f"it is {state}{more}"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        mover = self.mover(site, places.place_from(action.arguments))
+        place = places.place_from(action.arguments)
+        places.refuse_moved(action, site, work, place)
+        mover = self.mover(site, place)
         return (yield from restart(work, mover) if self.verb == "restart" else move(work, mover, self.verb))
 
 
@@ -57,7 +59,7 @@ class _ServiceVerb(_Moving[places.ServiceArguments]):
             f"{self.verb} {place} ({(seen := self.why(found.state, stale))})",
             places.place_to_json(place),
             undo=f"`maint service {opposite} {_typed(place)}`" if opposite else None,
-            facts={"service": str(place), "state": found.state},
+            facts={"service": str(place), "state": found.state, **places.own_cluster(sight.manager, place)},
             seen=seen,
             idle=seen == _IDLE,
         )
@@ -149,12 +151,13 @@ class _RoleVerb(_Moving[places.RoleArguments]):
     def plan(self, args: places.RoleArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each role; they are carried out one after the other."""
         service, roles = places.find_roles(sight.manager, args)
+        own = places.own_cluster(sight.manager, service)
         for role in roles:
             if role.state == "NA":
                 continue
             place = replace(service, role=role.name)
             words = f"{self.verb} {place} ({(seen := self.why(role.state))})"
-            facts: Mapping[str, Json] = {"state": role.state}
+            facts: Mapping[str, Json] = {"state": role.state, **own}
             found = places.place_to_json(place)
             yield self.action(str(place), words, found, facts=facts, seen=seen, idle=seen == _IDLE)
 

@@ -1,5 +1,6 @@
 """Services and roles are moved once each, and only their states are believed."""
 
+import json
 import re
 from types import SimpleNamespace
 
@@ -18,8 +19,6 @@ def states(operator):
 
 def run(operator, tmp_path, do, confirm="", **given):
     """Run a playbook of one step."""
-    import json
-
     path = tmp_path / "own.yaml"
     path.write_text(
         f"name: own\nsummary: One step.\nsteps:\n  - name: It\n    do: {do}\n    with: {json.dumps(given)}\n"
@@ -189,6 +188,37 @@ def test_a_command_that_sounds_harmful_asks_for_a_name(loaded, tmp_path):
     assert run(loaded, tmp_path, "command.run", service="yarn", name="yarnFormatStateStore").code == 5
     assert loaded.sent == []
     assert run(loaded, tmp_path, "command.run", cluster="base", name="stop").code == 5  # has guards of its own
+
+
+@pytest.mark.parametrize(
+    ("kind", "which"),
+    [
+        ("command.run", {"cluster": "base", "name": "refresh"}),
+        ("command.run", {"service": "hdfs", "name": "refresh"}),
+        ("service.stop", {"service": "hdfs"}),
+        ("role.restart", {"service": "hdfs", "type": "NAMENODE"}),
+    ],
+)
+def test_no_command_goes_to_a_cluster_that_was_made_anew_since_the_plan(loaded, tmp_path, kind, which):
+    def made(uuid):
+        with loaded.lab.world.lock:
+            for cluster in loaded.lab.world.deployment["clusters"]:
+                cluster["uuid"] = f"{uuid}-{cluster['name']}"
+
+    made("first")
+    steps = [
+        {"name": "Wait", "do": "approve", "with": {"question": "Go on?"}},
+        {"name": "It", "do": kind, "with": which},
+    ]
+    (tmp_path / "own.yaml").write_text(json.dumps({"name": "own", "summary": "Two steps.", "steps": steps}))
+    said = loaded("playbook", "run", str(tmp_path / "own.yaml"), "--yes")
+    run_ = loaded.run_of(said)["id"]
+    assert loaded("playbook", "approve", run_).code == 0
+    made("second")
+    loaded.forget_requests()
+    said = loaded("playbook", "resume", run_)
+    assert (said.code, "cluster base is another one than the plan was made for" in said.err) == (5, True), said.err
+    assert loaded.sent == []
 
 
 def test_a_command_that_fails_in_a_child_says_why(loaded, tmp_path):
