@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from maint.files import write_whole
-from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, Options
+from maint.lab.hosts.shell.call import Call, NotSimulated, Options
 from maint.lab.hosts.shell.state import Killed
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.cluster import Cluster, Secret
@@ -193,7 +193,10 @@ def kubectl(cluster: Kubernetes, call: Call) -> int:
     """Ask the cluster's API server, as a host with its kubeconfig may."""
     place = call.state.environment().get("KUBECONFIG") or "/root/.kube/config"
     if not call.files.exists(place):
-        raise Failed("The connection to the server localhost:8080 was refused - did you specify the right host?")
+        call.stderr.write(
+            b"The connection to the server localhost:8080 was refused - did you specify the right host?\n"
+        )
+        return 1
     verb, *rest = call.args or ["help"]
     known = {
         "get": _get,
@@ -309,15 +312,24 @@ def _manifests(call: Call, options: Options) -> list[Doc]:
     try:
         given = json.loads(call.open(place).read())
     except ValueError:
-        raise Failed("error: error parsing STDIN: invalid JSON") from None
-    items: list[Doc] = given["items"] if given.get("kind") == "List" else [given]
-    if any(item.get("kind") != "Secret" for item in items):
-        raise NotSimulated("anything but secrets")
+        raise Denied("error: error parsing STDIN: invalid JSON") from None
+    is_list = isinstance(given, dict) and given.get("kind") == "List"
+    items: list[Doc] = (given.get("items") or []) if is_list else [given]
+    for item in items:
+        if not isinstance(item, dict) or "kind" not in item:
+            raise Denied("error: error validating STDIN: error validating data: kind not set")
+        if item["kind"] != "Secret":
+            raise NotSimulated("anything but secrets")
+        if not isinstance(name := (item.get("metadata") or {}).get("name"), str) or not name:
+            raise Denied("error: error when retrieving current configuration of STDIN: resource name may not be empty")
     return items
 
 
 def _contents(item: Doc) -> dict[str, bytes]:
-    return {key: base64.b64decode(text) for key, text in (item.get("data") or {}).items()}
+    try:
+        return {key: base64.b64decode(text, validate=True) for key, text in (item.get("data") or {}).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Denied(f"error: illegal base64 data in data of secret {item['metadata']['name']}") from error
 
 
 def _apply(call: Call, cluster: Kubernetes) -> int:

@@ -28,6 +28,25 @@ def nodes(lab: Lab) -> Ended:
     return run(lab.machines["ds-01.example.internal"], NODES)
 
 
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ("{", "error: error parsing STDIN"),
+        ("[]", "kind not set"),
+        ('{"kind": "List", "items": [null]}', "kind not set"),
+        ('{"kind": "Secret"}', "resource name may not be empty"),
+        ('{"kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "%"}}', "illegal base64 data"),
+    ],
+)
+def test_what_is_no_manifest_of_a_secret_is_refused_in_the_words_of_kubectl(
+    lab: Lab, manifest: str, words: str
+) -> None:
+    line = NODES.replace("get nodes -o name", "apply -n dex-base-abc12345 -f -")
+    said = run(lab.machines["ds-01.example.internal"], line, stdin=manifest.encode())
+    assert (said.status, said.err.startswith(b"error: ")) == (1, True), said.err
+    assert words in said.err.decode()
+
+
 def test_kubectl_is_refused_while_the_ecs_cluster_is_stopped_and_answers_once_it_runs(lab: Lab) -> None:
     moved(lab, "Stop", STOPPED)
     stopped = nodes(lab)
