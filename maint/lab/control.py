@@ -202,7 +202,7 @@ def ask(folder: Path, order: str, **words: str) -> Status:
             f"no lab is up in {folder}", hint=f"maint lab up --folder {shlex.quote(str(folder))}"
         ) from error
     if "error" in answer:
-        raise UsageError(str(answer["error"]), hint="`maint help lab` lists them")
+        raise UsageError(str(answer["error"]), hint="`maint help lab` lists what a lab has and takes")
     return answer
 
 

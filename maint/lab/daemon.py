@@ -59,7 +59,9 @@ class Orders(socketserver.ThreadingTCPServer):
 
     def _service(self) -> Service:
         if self.lab.service is None:
-            raise BadName("this lab has no Data Engineering service")
+            raise BadName(
+                "this lab has no Data Engineering service, which a new one of a deployment with an ECS cluster has"
+            )
         return self.lab.service
 
 

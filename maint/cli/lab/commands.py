@@ -66,7 +66,7 @@ def up(
         switches=switches_of(switch or ()),
         plain_port=plain_port,
         tls_port=tls_port,
-        virtual_clusters=tuple(virtual_cluster or ()),
+        virtual_clusters=tuple(dict.fromkeys(virtual_cluster or ())),
     )
     place = lab_folder(folder)
     there, as_it_is = control.is_lab(place), options == Options(virtual_clusters=options.virtual_clusters)
@@ -78,17 +78,22 @@ def up(
     if not there:
         control.refuse_other(place)
     if flags.dry_run:
-        again = (
-            "the lab in {} is up already" if control.status(place)["running"] else "would bring the lab in {} up again"
-        )
-        words = "would bring a lab up in {}" + (", and throw away the one that is there" * there)
-        flags.screen().emit({"folder": str(place)}, (again if there and not new else words).format(place))
+        again = f"would bring a lab up in {place}" + (", and throw away the one that is there" * there)
+        words = _as_it_would_be(place, options.virtual_clusters) if there and not new else again
+        flags.screen().emit({"folder": str(place)}, words)
     elif not there:
         _show(flags, control.up(place, options))
     elif new:
         _show(flags, _replaced(flags, place, options))
     else:
         _made(flags, place, options.virtual_clusters)
+
+
+def _as_it_would_be(place: Path, names: Sequence[str]) -> str:
+    found = control.status(place)
+    words = f"the lab in {place} is up already" if found["running"] else f"would bring the lab in {place} up again"
+    made = sorted({*names} - {each["name"] for each in found.get("virtual_clusters", ())})
+    return words + (f"; would make {', '.join(made)} in it, where it has none of that name" if made else "")
 
 
 def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
@@ -147,7 +152,11 @@ def down(flags: Flags, folder: Folder = "") -> None:
 @command()
 def status(flags: Flags, folder: Folder = "") -> None:
     """Show where the lab answers, and with which credentials."""
-    found = control.status(lab_folder(folder))
+    place = lab_folder(folder)
+    found = control.status(place)
+    if not (found["running"] or control.is_lab(place)):
+        flags.screen().emit(found, f"there is no lab in {place}: `{up_again(place)}` makes one")
+        return
     rows = [["running", "yes" if found["running"] else "no"], ["config", str(found["config"])]]
     for part in ("manager", "ssh"):
         rows += [[f"{part} {key}", spelled(value)] for key, value in (found.get(part) or {}).items()]

@@ -111,10 +111,10 @@ class Gateway(msgspec.Struct, frozen=True):
         if request.path.startswith("/gateway/") and self.strikes("vc-gateway-down", request.call):
             return html(503, "503 Service Temporarily Unavailable")
         service = quote(self.switches()["vc-token-service"], safe="")
-        if request.path == f"/gateway/authtkn/{service}/api/v1/token":
-            return self._by_password(request)
-        if request.path == f"/gateway/cdptkn/{service}/api/v1/token":
-            return self._by_workload(request)
+        ways = {"authtkn": self._by_password, "cdptkn": self._by_workload}
+        for word, answer in ways.items():
+            if request.path == f"/gateway/{word}/{service}/api/v1/token":
+                return answer(request) if request.method in ("GET", "POST") else html(405, "405 Method Not Allowed")
         if request.path.startswith("/api/v1/"):
             return self._control(request)
         return html(404, "404 Not Found")

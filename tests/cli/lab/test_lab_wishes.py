@@ -161,7 +161,10 @@ def test_what_would_be_done_with_a_lab_depends_on_what_is_there(tmp_path):
     assert maint("lab", "up", "--folder", str(strange), "--dry-run").code == 5
     assert "would bring a lab up" in maint("lab", "up", *at, "--new", "--dry-run").out
     assert maint("lab", "down", *at, "--dry-run").out == "no lab is up\n"
-    Lab(folder, Options(fresh=True, ssh=False))
+    assert (
+        f"there is no lab in {folder}: `maint lab up --folder '{folder}'` makes one" in maint("lab", "status", *at).out
+    )
+    Lab(folder, Options(ssh=False))
     assert "and throw away the one that is there" in maint("lab", "up", *at, "--new", "--dry-run").out
     assert "would bring the lab in" in maint("lab", "up", *at, "--dry-run").out
     other = maint("lab", "up", *at, "--fresh", "--dry-run")
@@ -171,7 +174,10 @@ def test_what_would_be_done_with_a_lab_depends_on_what_is_there(tmp_path):
         said = maint("lab", "up", *at)
         typed = subprocess.run(["sh", "-c", f'{said.out} printf %s "$MAINT_CONFIG"'], capture_output=True, text=True)
         assert (typed.stdout, typed.stderr) == (str(folder / "config.yaml"), "")
-        assert "is up already" in maint("lab", "up", *at, "--dry-run").out
+        assert maint("lab", "up", *at, "--dry-run").out == f"the lab in {folder} is up already\n"
+        twice = maint("lab", "up", *at, "--virtual-cluster", "etl-1", "--virtual-cluster", "etl-1")
+        assert (twice.code, twice.err.count("virtual cluster etl-1")) == (0, 1), twice.err
+        assert "would make etl-2 in it" in maint("lab", "up", *at, "--virtual-cluster", "etl-2", "--dry-run").out
         assert "would take the lab" in maint("lab", "down", *at, "--dry-run").out
     finally:
         control.down(folder)

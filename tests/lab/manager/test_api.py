@@ -45,7 +45,9 @@ def test_a_call_without_a_cookie_opens_a_session_each_time(loaded):
     assert len(loaded.get("/api/v49/users/sessions").json()["items"]) == 4
 
 
-@pytest.mark.parametrize("path", ["/api/v50/clusters", "/api/v0/clusters", "/api/v49/nonsense", "/api/vx/clusters"])
+@pytest.mark.parametrize(
+    "path", ["/api/v50/clusters", "/api/v0/clusters", "/api/v049/clusters", "/api/v49/nonsense", "/api/vx/clusters"]
+)
 def test_what_does_not_exist_is_404(loaded, path):
     assert loaded.get(path).status_code == 404
 

@@ -311,6 +311,9 @@ def test_a_connection_may_end_before_anything_is_done(client):
 
 
 def test_a_token_service_that_the_gateway_has_not_is_not_found(client, lab):
+    url = f"{client.told['auth_url']}/gateway/authtkn/knoxtoken/api/v1/token"
+    account = ("etl_user", client.password("etl_user"))
+    assert requests.delete(url, auth=account, verify=client.told["ca"], timeout=100).status_code == 405
     lab.switch("vc-token-service", "other")
     assert client.log_in().status_code == 404
 

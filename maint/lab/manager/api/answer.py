@@ -19,7 +19,7 @@ from maint.lab.manager.document import Doc, answered, major
 from maint.lab.manager.world import World
 
 _VIEWS = ("summary", "full", "full_with_health_check_explanation", "export", "export_redacted")
-_API = re.compile(r"/api/v(\d{1,4})/(.+?)/?")
+_API = re.compile(r"/api/v([1-9]\d{0,3})/(.+?)/?")
 
 
 class Admitted(Struct, frozen=True):
@@ -67,7 +67,7 @@ def _routed(world: World, incoming: messages.Request, user: Doc) -> tuple[Reques
     if incoming.path.rstrip("/") == "/api/version":
         raise ApiError(405, "Method not allowed.", headers={"Allow": "GET, HEAD"})
     found = _API.fullmatch(incoming.path)
-    if not found or not 1 <= int(found[1]) <= world.api:
+    if not found or int(found[1]) > world.api:
         raise ApiError(404, "Not found.")
     routed = routes.CALLS.find("GET" if incoming.method == "HEAD" else incoming.method, found[2])
     if routed is None:
