@@ -201,7 +201,8 @@ def break_(
         screen.emit({"target": target, "fault": fault}, f"{target}: {fault}")
 
 
-_LOOK_CLOSER = "the demo removed its lab: `maint lab up` keeps one, in which the same commands can be tried one by one"
+_KEEPS_ONE = "`maint lab up` keeps one, in which the same commands can be tried one by one"
+_LOOK_CLOSER = f"the demo removed its lab: {_KEEPS_ONE}"
 
 
 @command()
@@ -253,6 +254,7 @@ def _story(flags: Flags, screen: Screen, folder: Path, deployment: Path | None) 
         _go_on(on_lab, chapter, folder, names)
     too = "; so are its virtual clusters" if names else ""
     chapter(f"The manager is back, and was compared with the snapshot{too}")
+    screen.say(f"nothing is left to do: the demo removes its lab; {_KEEPS_ONE}")
     reports = {kind: str(max(site.state.glob(f"reports/*.{kind}"))) for kind in ("md", "html")}
     screen.emit({"report": dict(reports)}, "\n".join(f"report: {path}" for path in reports.values()))
     return 0
