@@ -1,6 +1,7 @@
 """Bring a lab up in a process of its own, send it orders, break it, take it down."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shlex
@@ -52,15 +53,48 @@ def up(folder: Path, options: Options | None = None, *, passing: bool = False) -
         WorkFailed: it did not come up; of a new one nothing is left.
     """
     folder = folder.resolve()
-    if _answers(folder):
-        return status(folder)
+    deadline = time.monotonic() + _PATIENCE * (1 + _megabytes(folder, options))
+    while not _answers(folder):
+        with writing(folder, "name another folder"):
+            handle = _held(folder)
+        if handle is not None:
+            try:
+                return status(folder) if _answers(folder) else _begun(folder, options, handle, passing=passing)
+            finally:
+                os.close(handle)
+        if time.monotonic() > deadline:
+            words = f"another process has {folder}, and no lab answers there"
+            raise WorkFailed(words, hint=f"see {folder / OUTPUT}, and end that process")
+        time.sleep(0.05)
+    return status(folder)
+
+
+def _held(folder: Path) -> int | None:
+    # The handle of a folder that is held, made where there is none; None while another lab's process has it.
+    if not folder.is_dir():
+        refuse_other(folder)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), folder.stat()):  # else it was removed meanwhile
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:  # a file system without locks
+        return handle
+    os.close(handle)
+    return None
+
+
+def _begun(folder: Path, options: Options | None, handle: int, *, passing: bool) -> Status:
+    # The lab's process keeps the handle, and with it the folder, for as long as it lives.
     existed = is_lab(folder)
     with writing(folder, "name another folder"):
         if not existed:
             refuse_other(folder)
-            if _is_unfinished(folder):
-                shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for left in folder.iterdir():  # of one that was killed while it was made
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
         (folder / CONTROL).unlink(missing_ok=True)
         write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
         said = (folder / OUTPUT).open("ab")
@@ -68,7 +102,7 @@ def up(folder: Path, options: Options | None = None, *, passing: bool = False) -
     with said as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "maint.lab.daemon", str(folder), *([PASSING] if held else [])],
-            stdin=ours, stdout=output, stderr=output, start_new_session=True,
+            stdin=ours, stdout=output, stderr=output, start_new_session=True, pass_fds=[handle],
         )  # fmt: skip
     if held:
         os.close(ours)

@@ -4,6 +4,8 @@ import json
 import stat
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,15 @@ def version(status):
     return requests.get(manager["tls"] + "/api/version", auth=account, verify=manager["ca"], timeout=10)
 
 
+def processes_of(folder):
+    """Return the command lines that name a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            found.append(path.read_bytes())
+    return [line for line in found if str(folder).encode() in line]
+
+
 def test_a_lab_comes_up_is_found_up_and_goes_down(up):
     status, folder = up(new_password="not-the-factory-one")
     assert version(status).text == "v49"
@@ -42,6 +53,15 @@ def test_a_lab_comes_up_is_found_up_and_goes_down(up):
     assert control.down(folder)
     assert control.status(folder)["running"] is False
     assert not control.down(folder)
+
+
+def test_two_who_bring_a_lab_up_at_once_bring_up_one_that_goes_down_whole(tmp_path):
+    folder = tmp_path / "lab"
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: control.up(folder, Options(fresh=True, ssh=False)), range(2))
+    assert one["manager"] == other["manager"]
+    assert control.down(folder)
+    assert processes_of(folder) == []
 
 
 def test_a_lab_comes_up_again_as_it_was(up):
