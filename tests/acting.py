@@ -9,7 +9,7 @@ import maint.steps
 
 _ROOMS = (maint.adapters, maint.steps)
 _FURTHER = (
-    *("maint.cli.backup.create", "maint.cli.backup.heal", "maint.cli.manager", "maint.cli.restore"),
+    *("maint.cli.backup.commands", "maint.cli.backup.heal", "maint.cli.manager", "maint.cli.restore"),
     *("maint.cli.playbooks.commands", "maint.cli.vc.commands", "maint.lab.manager.simulator"),
 )
 

@@ -173,7 +173,7 @@ COMMANDS = {
         "--outcome failed --since 7d",
     ),
     "playbook report": ("playbooks.commands:report", "Write the report of a run again, and say where it is.", ""),
-    "backup create": ("backup.create:create", "Take a snapshot.", "--open-window --yes"),
+    "backup create": ("backup.commands:create", "Take a snapshot.", "--open-window --yes"),
     "backup list": (
         "backup.list:list_snapshots",
         "List the snapshots, their holds, and the last verified success.",
@@ -186,16 +186,20 @@ COMMANDS = {
         "20260102T --level 3",
     ),
     "backup hold": (
-        "backup.create:hold",
+        "backup.commands:hold",
         "Keep a snapshot from being pruned.",
         "20260102T --reason 'before the upgrade' --until 2027-06-30",
     ),
     "backup release": (
-        "backup.create:release",
+        "backup.commands:release",
         "End all holds of a snapshot.",
         "20260102T --reason 'the upgrade is done'",
     ),
-    "backup prune": ("backup.create:prune", "Remove the snapshots that nothing keeps; says why for each.", "--dry-run"),
+    "backup prune": (
+        "backup.commands:prune",
+        "Remove the snapshots that nothing keeps; says why for each.",
+        "--dry-run",
+    ),
     "backup diff": ("backup.diff:diff", "Show what differs between two snapshots.", "20260101T 20260102T --exit-code"),
     "backup drift": ("backup.diff:drift", "Show what has changed on the live manager since a snapshot.", "--exit-code"),
     "backup heal": (
@@ -225,13 +229,13 @@ COMMANDS = {
         "Put settings back as a snapshot has them, one by one.",
         "--service hdfs --from 20260102T --dry-run",
     ),
-    "schedule show": ("schedule.install:show", "Show what is installed, and when it runs next.", ""),
+    "schedule show": ("schedule.commands:show", "Show what is installed, and when it runs next.", ""),
     "schedule install": (
-        "schedule.install:install",
+        "schedule.commands:install",
         "Write the files of the schedule, and start it.",
         "--at 02:15 --prune --dry-run",
     ),
-    "schedule remove": ("schedule.install:remove", "Stop the schedule, and delete the files that install wrote.", ""),
+    "schedule remove": ("schedule.commands:remove", "Stop the schedule, and delete the files that install wrote.", ""),
     "host list": (
         "hosts.inventory:list_hosts",
         "List the hosts with their addresses and groups.",

@@ -19,7 +19,7 @@ from maint.cli.configless import settings_of
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
-from maint.cli.schedule.install import ScheduleOptions, files_as_text, request_of
+from maint.cli.schedule.commands import ScheduleOptions, files_as_text, request_of
 from maint.cli.schedule.units import files_of
 from maint.config.paths import absolute, changelog
 from maint.config.schema import BackupSettings

@@ -19,7 +19,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, number, option, pairs_of, seconds_of
 from maint.cli.playbooks.commands import NAME, Name
 from maint.cli.run_playbook import kinds_of
-from maint.cli.schedule.install import Folder, User, form_of, own_files, put, take_away, told_if_it_fails
+from maint.cli.schedule.commands import Folder, User, form_of, own_files, put, take_away, told_if_it_fails
 from maint.cli.schedule.units import ScheduledJob, ScheduleRequest, calendar
 from maint.cli.screen import confirm
 from maint.config.error_messages import together

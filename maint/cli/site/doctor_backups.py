@@ -10,7 +10,7 @@ from shlex import quote
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring.outcomes import SCHEDULED, last
-from maint.cli.schedule.install import own_files
+from maint.cli.schedule.commands import own_files
 from maint.cli.schedule.units import MANAGED, lingers, playbooks, systemctl
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, unwritable
 from maint.deployment.judge import broken

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from maint.cli.backup import create
+from maint.cli.backup import commands
 from maint.lab.create import SITE
 from tests.steps.conftest import back_up
 
@@ -200,13 +200,13 @@ def test_pruning_waits_where_a_journal_can_not_be_read(keeping):
 
 def test_a_pruning_that_asks_nobody_goes_on_where_another_machine_stores_meanwhile(keeping, monkeypatch):
     old, new = ids(keeping)
-    shown = create.lines
+    shown = commands.lines
 
     def stored_meanwhile(decided):
         back_up(keeping)
         return shown(decided)
 
-    monkeypatch.setattr(create, "lines", stored_meanwhile)
+    monkeypatch.setattr(commands, "lines", stored_meanwhile)
     said = keeping("backup", "prune", "--yes")
     assert said.code == 0, said.err
     assert not {old, new} & {*ids(keeping)} and len(ids(keeping)) == 1
