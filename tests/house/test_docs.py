@@ -119,13 +119,15 @@ def test_what_is_declared_is_in_the_help() -> None:
     assert [kind for kind in STEPS if f"\n## {kind}\n" not in topic("steps")] == []
     assert [name for name in (*SWITCHES, *FAULTS) if f"| `{name}` |" not in topic("lab")] == []
     keys = [key.name.removeprefix("sites.NAME.") for key in sample.reference()]
-    assert [key for key in keys if f"| `{key}` |" not in topic("configuration")] == []
+    untold = [key for key in keys if f"| `{key}` |" not in topic("configuration")]
+    assert untold == [], "name it in a `{{ config: … }}` line of maint/help/configuration.md"
     assert [name for name in playbooks() if f"| `{name}` |" not in topic("playbooks")] == []
 
 
 def test_every_argument_of_a_step_kind_says_what_it_means() -> None:
     fields = {f"{kind}: {name}": one for kind in STEPS for name, one in STEPS[kind].arguments.model_fields.items()}
-    assert [name for name, field in fields.items() if not field.description] == []
+    silent = [name for name, field in fields.items() if not field.description]
+    assert silent == [], "give it a `Field(description=…)`"
 
 
 def test_no_step_kind_writes_its_help_or_its_arguments_a_second_time() -> None:
@@ -141,19 +143,20 @@ def test_no_step_kind_writes_its_help_or_its_arguments_a_second_time() -> None:
         for target in line.targets
         if isinstance(target, ast.Name) and target.id in ("help", "arguments")
     ]
-    assert assigned == []
+    assert assigned == [], "the docstring is the help, and `Step[ARGUMENTS]` says the arguments"
 
 
 def test_every_fact_of_a_server_that_the_code_cites_is_in_the_help() -> None:
     known = set(re.findall(r"^\| ([MJ]\d+(?:\.\d+)?) \|", topic("servers"), re.MULTILINE))
     cited = {key for path in modules().values() for key in re.findall(r"\b[MJ]\d{1,2}(?:\.\d+)?\b", path.read_text())}
     known |= {key.partition(".")[0] for key in known}
-    assert cited - known == set()
+    assert cited - known == set(), "give it a row in maint/help/servers.md"
 
 
 def test_every_environment_variable_is_in_the_help() -> None:
     used = {name for path in PACKAGE.rglob("*.py") for name in re.findall(r"\bMAINT_[A-Z0-9_]+[A-Z]", path.read_text())}
-    assert [name for name in used if f"`{name}`" not in topic("configuration")] == []
+    untold = [name for name in used if f"`{name}`" not in topic("configuration")]
+    assert untold == [], "declare it in GENERAL of config/precedence.py, or tell it in maint/help/configuration.md"
 
 
 def test_every_form_of_a_secret_reference_is_in_the_help() -> None:

@@ -56,7 +56,7 @@ def test_every_failure_says_what_to_do_next():
         for call in _made(path, names)
         if not _says_what_next(call)
     ]
-    assert found == []
+    assert found == [], "give it a `hint=`: what its reader does next"
 
 
 def test_a_mistake_in_a_file_names_the_place_to_correct():
@@ -100,7 +100,7 @@ def test_a_command_among_other_words_stands_in_backticks_so_that_it_gets_its_sit
         for line, text in _texts(path)
         if bare.search(re.sub(r"`[^`]*`", "", text)) and not _BARE.fullmatch(text.removesuffix("X").strip())
     ]
-    assert found == []
+    assert found == [], "write it in backticks: `maint backup list`"
 
 
 # Commands that a hint only names, since what they are about is not known where it is made.
@@ -142,4 +142,4 @@ def test_a_command_that_a_hint_tells_exists_with_its_options_and_has_those_that_
         for command in re.findall(r"`(maint [^`]*)`", text)
         if command not in NAMED and (why := _lacking(command))
     ]
-    assert found == []
+    assert found == [], "write what can be typed; what only names a command is in NAMED"

@@ -13,4 +13,4 @@ def test_no_other_module_declares_a_path_of_the_vendors_anew() -> None:
     declared = re.compile(rf'^_?[A-Z]+ = "(?:{known})[/"]', re.MULTILINE)
     modules = [one for one in PRODUCT.rglob("*.py") if "lab" not in one.relative_to(PRODUCT).parts]  # which shares none
     found = [str(one) for one in modules if declared.search(one.read_text())]
-    assert found == [str(Path(manager.__file__))]
+    assert found == [str(Path(manager.__file__))], "take it from `maint.model.manager`"

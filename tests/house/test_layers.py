@@ -74,7 +74,7 @@ def test_imports_point_down() -> None:
     for module in (name for name in modules() if room(name) not in ("", "cli", "__main__")):
         rooms = {room(name) for name in ours(module) if name != "maint.__version__"}
         astray[module] = rooms - MAY_IMPORT[room(module)] - {room(module)}
-    assert reaching(astray) == []
+    assert reaching(astray) == [], "what both need belongs in a room below both, as a record, a port or an argument"
 
 
 # The lab in parts: the ground that all stand on, the manager by itself, hosts, what runs on them, and the whole.
@@ -97,7 +97,7 @@ def test_parts_of_the_lab_import_downwards_and_its_manager_stands_by_itself() ->
     for module in (name for name in modules() if name.startswith("maint.lab.") and lab_part(name) in LAB_MAY_IMPORT):
         parts = {lab_part(name) for name in ours(module) if name.startswith("maint.lab.")}
         astray[module] = parts - LAB_MAY_IMPORT[lab_part(module)] - {lab_part(module)}
-    assert reaching(astray) == []
+    assert reaching(astray) == [], "what both need belongs on the ground; what only the whole knows, it lends a part"
 
 
 def test_every_library_is_used_in_its_home_only() -> None:
@@ -107,7 +107,7 @@ def test_every_library_is_used_in_its_home_only() -> None:
         for name in imports(path)
         if (homes := HOMES.get(name.split(".")[0])) and not module.startswith(homes)
     ]
-    assert astray == []
+    assert astray == [], "reach it through the room of its home, or its port"
 
 
 def test_no_import_goes_round_in_a_circle() -> None:
@@ -137,7 +137,7 @@ def test_only_the_screen_prints() -> None:
     for name, path in modules().items():
         called = (node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
         calls = [one for one in called if isinstance(one, ast.Name) and one.id == "print"]
-        assert not calls or name == "maint.cli.screen", f"{name} prints"
+        assert not calls or name == "maint.cli.screen", f"{name} prints: give the words to a `Screen`, or yield them"
 
 
 # Who opens files for writing, and why `maint/files.py` does not do it.
@@ -171,4 +171,6 @@ def test_files_are_written_in_one_place_and_each_other_one_has_its_reason() -> N
         return any(set(mode) <= set("rwaxbt+") and not {"r"} >= set(mode) - set("bt") for mode in modes)
 
     found = {name for name, path in modules().items() if any(map(writes, ast.walk(tree(path))))}
-    assert {name for name in found if not name.startswith("maint.lab")} == WRITERS.keys()
+    ours = {name for name in found if not name.startswith("maint.lab")}
+    assert ours - WRITERS.keys() == set(), "write by `maint/files.py`, else say in WRITERS why that does not do"
+    assert WRITERS.keys() - ours == set(), "these write no file any more"

@@ -566,4 +566,4 @@ def test_whatever_once_went_wrong_is_held_by_tests_that_exist() -> None:
         places = [test.strip().partition("::") for test in tests]
         gone = [name for file, _, name in places if f"\ndef {name}(" not in (ROOT / "tests" / file).read_text()]
         missing |= {finding: gone} if gone or not tests else {}
-    assert missing == {}
+    assert missing == {}, "name in HELD the tests that hold these findings now"

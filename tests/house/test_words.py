@@ -36,7 +36,8 @@ def test_no_message_names_a_section_or_a_type():
     # The lab says which section each of its switches stands for, in a column of its own that nobody is shown.
     rooms = {name: path for name, path in modules().items() if not name.startswith("maint.lab")}
     found = {name: text for name, path in rooms.items() for text in messages(path) if INSIDE.search(text)}
-    assert {name: text for name, text in found.items() if "If-None-Match" not in text} == {}
+    inside = {name: text for name, text in found.items() if "If-None-Match" not in text}
+    assert inside == {}, "say it in an operator's words; sections of servers are named in docstrings"
 
 
 # Where the name of a failure's class is told, or chooses our own words: crash reports, and what is not a failure.
@@ -56,13 +57,13 @@ def test_no_message_names_a_class_of_python():
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Attribute) and node.attr == "__name__" and ast.unparse(node.value).startswith("type(")
     }
-    assert found == CLASSES
+    assert found == CLASSES, "say it in words; what chooses or reports our own is in CLASSES"
 
 
 def test_no_help_page_names_what_only_the_index_of_sections_explains():
     found = {name: found[0] for name in names() if name not in ("servers", "lab") for found in INSIDE.finditer(
         re.sub(r"`[^`]*`", "", text_of(name)))}  # fmt: skip
-    assert found == {}
+    assert found == {}, "say it in words, or name the section in backticks"
 
 
 @pytest.mark.parametrize("words", ["", *COMMANDS])
@@ -107,4 +108,4 @@ def test_one_of_a_kind_is_told_without_the_s_of_several():
         for number, words in counted(path)
         if (noun := COUNTED.match(words))
     }
-    assert found == SEVERAL
+    assert found == SEVERAL, "count with `show_count`; what is never one is in SEVERAL"

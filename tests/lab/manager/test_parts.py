@@ -216,7 +216,7 @@ def test_every_fault_strikes_where_it_is_aimed_and_as_often_as_it_says(name):
              "config": "PUT /api/v45/cm/config", "kubectl": "kubectl get nodes",
              "services": "POST /api/v45/clusters/base/services/hdfs/commands/stop"}  # fmt: skip
     call = calls.get(fault.target, "GET /api/version")
-    assert box.strikes(name, call)
+    assert box.strikes(name, call), f"name in `calls` one that {fault.target!r} means"
     assert box.strikes(name, call) is (fault.count != ONCE)
 
 
