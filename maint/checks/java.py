@@ -1,4 +1,4 @@
-"""Checks of Java: which one, how new, and its security settings."""
+"""Checks of Java: which one, how new, its security settings; and of the databases' JDBC drivers."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a management API says of itself, clusters and commands (M3-5, M9, M10, M18, M19); and where files lie."""
+"""What a management API says of itself, clusters, hosts, commands (M3-5, M9, M10, M18, M19); where their files lie."""
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The part `vc/<name>.json.zst.age`: all of a virtual cluster but the bytes of its files (J14)."""
+"""The part `vc/<name>.json.zst.age`: all of a virtual cluster but the bytes of its files (J14); what differs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
