@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from maint.adapters.notices import LocalPrograms, NoticeSender
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
-    from maint.adapters.ssh.fleet import FabricFleet
-    from maint.adapters.ssh.shell import FabricShell
+    from maint.adapters.ssh.shell import FabricFleet, FabricShell
     from maint.adapters.undo_store import SealedUndo
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
     from maint.ports import Person, Store
@@ -102,7 +101,7 @@ class ConfiguredSite:
     @cached_property
     def fleet(self) -> "FabricFleet":
         """The hosts, all at once."""
-        from maint.adapters.ssh.fleet import FabricFleet
+        from maint.adapters.ssh.shell import FabricFleet
 
         return FabricFleet(self.settings, self.secrets)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from maint.adapters.ssh.fleet import FabricFleet
+from maint.adapters.ssh.shell import FabricFleet
 from maint.checks.check import RUNNING, Check, acceptances, judge
 from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from maint.adapters.ssh.connections import Connections, jump_address
-from maint.adapters.ssh.fleet import FabricFleet
 from maint.adapters.ssh.known_hosts import record
+from maint.adapters.ssh.shell import FabricFleet
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from maint.adapters.ssh.fleet import FabricFleet
+from maint.adapters.ssh.shell import FabricFleet
 from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, SshSettings
 from maint.files import write_whole
 from maint.lab.hosts.furnish import furnish_host

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.adapters.ssh.fleet import watched
+from maint.adapters.ssh.shell import watched
 from tests.adapters.conftest import SSHD
 from tests.adapters.ssh.conftest import Ground, wait_for_banner
 from tests.ports import free_port
