@@ -168,6 +168,17 @@ nobody could install what was tested, and known vulnerabilities were not looked 
     cli/test_packaging.py::test_constraints_are_what_these_tests_run_with
     cli/test_packaging.py::test_a_bundle_installs_without_a_network
     cli/test_packaging.py::test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day
+an answer that was no command, or another's, passed for the end of the one that was sent
+    adapters/manager/test_commands.py::test_a_200_that_is_no_command_leaves_open_what_became_of_one
+    adapters/manager/test_commands.py::test_an_answer_that_is_not_the_command_that_was_asked_for_ends_no_wait
+hosts, services and roles of a cluster that somebody made anew under a planned one's name were worked on
+    steps/ecs/test_alone.py::test_hosts_of_a_cluster_that_was_made_anew_since_the_plan_are_left_alone
+    steps/services/test_services.py::test_no_command_goes_to_a_cluster_that_was_made_anew_since_the_plan
+a signal or a limit that came just before a wait was seen when that wait ended
+    cli/test_signals.py::test_a_signal_that_comes_just_before_a_wait_ends_it
+    cli/test_signals.py::test_a_limit_that_passes_just_before_a_wait_ends_it
+a manager's server that its restart had stopped and not started was waited for by each resume
+    steps/test_troubles.py::test_a_server_that_did_not_start_again_is_restarted_and_not_waited_for_when_the_run_is_taken_up
 # What was done without being asked, or said and not so
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing
@@ -241,6 +252,9 @@ a remedy could not be pasted, or ran what a host had named a file
     checks/test_remedies.py::test_what_a_verdict_says_mends_it
 a stop that ended well did not mention that its command failed
     steps/test_clusters.py::test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed
+a role group whose name two clusters have was changed in the first, and of two values of one name the last one won
+    steps/services/test_settings.py::test_a_group_of_one_name_in_two_clusters_is_changed_in_neither_until_the_cluster_is_named
+    cli/test_flags.py::test_a_name_that_is_given_two_values_is_wrong_usage_and_neither_is_shown
 # Virtual clusters
 a resource of somebody else was overwritten on resume
     snapshots/virtual_clusters/test_restore.py::test_what_somebody_else_made_is_not_overwritten_on_resume_either
@@ -272,6 +286,12 @@ a plan gave counts where names were needed
     snapshots/virtual_clusters/test_restore.py::test_the_plan_names_each_job_and_each_resource_that_comes_back
 an address that was refused printed its password
     cli/test_resume_values.py::test_an_address_with_a_password_is_refused_and_the_password_is_not_printed
+an undo of a run that replaced a file time and again left what the run itself had put there
+    adapters/virtual_clusters/test_safety_net.py::test_undoing_a_run_that_replaced_a_file_time_and_again_brings_back_what_was_there_before_it
+hidden jobs that use a resource were named by no deletion
+    adapters/virtual_clusters/test_safety_net.py::test_a_job_that_no_list_shows_is_named_where_a_dag_calls_it
+one job that was deleted kept all schedules of a restored virtual cluster from going on
+    snapshots/virtual_clusters/test_restore.py::test_a_job_that_was_deleted_since_its_restore_keeps_no_other_schedule_from_going_on_unless_it_was_named
 # Hosts
 the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents
@@ -389,6 +409,8 @@ a conflicted copy of a record kept every copy of a store partly done
 a busy S3 service ended a backup with one SlowDown, a server with one stray 401 after its restart
     adapters/stores/test_far_stores.py::test_a_write_that_a_service_turns_away_since_too_much_is_asked_of_it_is_sent_again
     adapters/manager/test_login.py::test_a_stray_401_to_an_account_that_was_let_in_before_is_asked_again
+what an account may not look for on the manager's host was noted as absent, so that a restore did not miss it
+    snapshots/parts/test_further.py::test_what_the_account_may_not_look_for_is_not_said_to_be_absent
 # Damage to its own state
 a line written in part was glued to the next one
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
@@ -416,6 +438,8 @@ a drill that was ended crashed Python
     lab/manager/test_truth.py::test_no_thread_of_a_manager_outlives_it
 tests hung under nohup
     house/test_starts.py::test_what_tests_start_under_nohup_still_hears_a_lost_terminal
+a run that was given up came back where its being forgotten was cut off
+    engine/test_journal.py::test_a_dismissed_run_stays_so_wherever_its_being_forgotten_is_cut_off
 # The night shift
 a line for the own crontab named a user
     cli/schedule/test_schedule.py::test_lines_for_the_own_crontab_name_no_user
