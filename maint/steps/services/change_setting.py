@@ -22,7 +22,7 @@ from maint.ports import ManagerSight, Sight, Site, Undo, Work
 from maint.restore.payload import settings_in
 from maint.restore.select_snapshot import chosen
 from maint.steps.guards import put_proof
-from maint.steps.services.places import place_from
+from maint.steps.services.places import place_from, refuse_moved
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
 
@@ -45,8 +45,7 @@ class SettingChange(msgspec.Struct, frozen=True):
         return f"SettingChange({self.name} of {self.place})"
 
 
-def planned(action: Action, wanted: str | None) -> SettingChange:
-    """Return the change that an action stands for."""
+def _planned(action: Action, wanted: str | None) -> SettingChange:
     secret = action.facts["secret"] is True
     if wanted is not None:  # so that no answer of the manager shows a secret
         know(wanted) if secret else veiled(wanted, _known)
@@ -174,9 +173,15 @@ def refuse_unkept(sight: Sight, place: Place, name: str, source: str) -> None:
         )
 
 
-def carry_out(site: Site, work: Work, change: SettingChange) -> Progress:
-    """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
+def carry_out(action: Action, site: Site, work: Work, wanted: str | None) -> Progress:
+    """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change.
+
+    Args:
+        wanted: the value to be set, None to unset it.
+    """
+    change = _planned(action, wanted)
     place, name = change.place, change.name
+    refuse_moved(action, site, work, place)
     now_is = "is unset" if change.wanted is None else "is set"
     live = current(site.manager, place, name) or Setting(name)
     if is_so(live, change.wanted):

@@ -112,11 +112,13 @@ class RefreshService(Step[places.ServiceArguments]):
             )
         types = ", ".join(sorted({role.type for role in roles}))
         given: Mapping[str, Json] = {**places.place_to_json(place), "roles": [role.name for role in roles]}
-        yield self.action(str(place), f"refresh {show_count(len(roles), 'role')} of {place} ({types})", given)
+        words = f"refresh {show_count(len(roles), 'role')} of {place} ({types})"
+        yield self.action(str(place), words, given, facts=places.own_cluster(sight.manager, place))
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         place, names = places.place_from(action.arguments), action.arguments["roles"]
         assert isinstance(names, list | tuple)
+        places.refuse_moved(action, site, work, place)
         sent = site.manager.role_command(place, "refresh", [str(name) for name in names])
         failed = [] if sent else ["the manager began nothing"]
         for command in sent:
@@ -200,18 +202,19 @@ class MaintainRole(Step[MaintenanceArguments]):
 
     def plan(self, args: MaintenanceArguments, sight: Sight) -> Iterable[Action]:
         service, roles = places.find_roles(sight.manager, args)
+        own = places.own_cluster(sight.manager, service)
         for role in roles:
             place = replace(service, role=role.name)
             words = f"{'put' if args.on else 'take'} {place} {'into' if args.on else 'out of'} maintenance mode"
             seen = _IDLE if role.maintenance == args.on else ""
             words += f" ({seen})" if seen else ""
-            yield self.action(
-                str(place), words, {**places.place_to_json(place), "on": args.on}, seen=seen, idle=bool(seen)
-            )
+            given = {**places.place_to_json(place), "on": args.on}
+            yield self.action(str(place), words, given, facts=own, seen=seen, idle=bool(seen))
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         place, on = places.place_from(action.arguments), action.arguments["on"] is True
         yield f"looking at {place}"
+        places.refuse_moved(action, site, work, place)
         if _in_maintenance(site.manager, place) == on:
             return unchanged(f"{place} is {'in' if on else 'out of'} maintenance mode already")
         answered = site.manager.maintain(place, on=on)

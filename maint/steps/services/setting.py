@@ -1,6 +1,6 @@
 """Settings of a service, role group, role, host or the manager: set, unset, put back, taken from a snapshot (M19)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 from msgspec.structs import replace
@@ -21,7 +21,14 @@ from maint.snapshots.prune import of_passed_over, passed_over
 from maint.steps.guards import put_proof
 from maint.steps.services import change_setting
 from maint.steps.services.change_setting import kept_settings, old_value, overwritten_by, spans
-from maint.steps.services.places import PlaceArguments, SettingPlaceArguments, find_place, place_from, place_to_json
+from maint.steps.services.places import (
+    PlaceArguments,
+    SettingPlaceArguments,
+    find_place,
+    own_cluster,
+    place_from,
+    place_to_json,
+)
 from maint.steps.step import Arguments, Progress, Step, in_a_template, skipped
 
 
@@ -85,7 +92,13 @@ class SetSetting(Step[SettingArguments]):
             {**place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret},
             effect=Effect.READ if idle else Effect.CHANGE,
             undo="`maint playbook undo RUN` puts it back",
-            facts={"before": before, "after": after, "source": source, "secret": secret},
+            facts={
+                "before": before,
+                "after": after,
+                "source": source,
+                "secret": secret,
+                **own_cluster(sight.manager, place),
+            },
             seen=seen,
         )
 
@@ -100,7 +113,7 @@ class SetSetting(Step[SettingArguments]):
             raise Refused(
                 f"the secret {reference} is another one than when the plan was made", hint="make the plan again"
             )
-        return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
+        return (yield from change_setting.carry_out(action, site, work, wanted))
 
 
 class UndoSettingsArguments(Arguments):
@@ -152,6 +165,7 @@ class PutSettingsBack(Step[UndoSettingsArguments]):
             arguments: dict[str, Json] = {**place_to_json(one.place), "name": one.name, "sealed": one.sealed}
             source = change_setting.old_source(sight, one.place, live)
             facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": source}
+            facts |= own_cluster(sight.manager, one.place)
             words = f"put back {one.name} of {one.place}: {one.after} → {one.before}"
             if not one.secret and now == one.was:
                 words = f"{one.name} of {one.place}: {one.before}, as it was before"
@@ -169,7 +183,7 @@ class PutSettingsBack(Step[UndoSettingsArguments]):
             return skipped(action.summary)
         kept, name = (str(action.arguments[key]) for key in ("sealed", "name"))
         wanted = old_value(site.undo, kept, place_from(action.arguments), name)
-        return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
+        return (yield from change_setting.carry_out(action, site, work, wanted))
 
 
 _ITS = "the snapshot's secret"
@@ -196,6 +210,7 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
             raise Refused("a cluster has no settings of its own", hint="name a service")
         snapshot = chosen(sight, args.snapshot)
         put_proof(sight, snapshot.id)
+        own = {**manifest_fact(snapshot), **own_cluster(sight.manager, place)}
         places = [place, *(replace(place, role_group=name) for name in _groups(sight, args, place, snapshot.id))]
         found, unread, known = list[Action](), list[str](), set[str]()
         for one in places:
@@ -213,7 +228,7 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
                     continue
                 wanted = held[name].value if name in held else None
                 if not change_setting.is_so(now, wanted):
-                    found.append(self._change(sight, one, now, wanted, snapshot.id, manifest_fact(snapshot)))
+                    found.append(self._change(sight, one, now, wanted, snapshot.id, own))
         if unknown := [name for name in args.properties if name not in known]:
             raise change_setting.no_setting(place, unknown, known)
         yield from found
@@ -229,10 +244,10 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
         yield f"reading {action.arguments['name']} from snapshot {snapshot.id}"
         held = settings_in(site, snapshot, place).get(str(action.arguments["name"]))
         wanted = held.value if held else None
-        return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
+        return (yield from change_setting.carry_out(action, site, work, wanted))
 
     def _change(
-        self, sight: Sight, place: Place, now: Setting, wanted: str | None, snapshot: str, manifest: dict[str, str]
+        self, sight: Sight, place: Place, now: Setting, wanted: str | None, snapshot: str, own: Mapping[str, Json]
     ) -> Action:
         secret = change_setting.is_secret(now)
         change_setting.refuse_mask(place, now.name, wanted)
@@ -244,7 +259,7 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
             "after": change_setting.value_print(sight, wanted),
             "secret": secret,
             "source": source,
-            **manifest,
+            **own,
         }
         old, new = change_setting.difference(now, wanted, secret=secret, new=_ITS)
         words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"

@@ -196,7 +196,10 @@ def test_a_command_that_sounds_harmful_asks_for_a_name(loaded, tmp_path):
         ("command.run", {"cluster": "base", "name": "refresh"}),
         ("command.run", {"service": "hdfs", "name": "refresh"}),
         ("service.stop", {"service": "hdfs"}),
+        ("service.refresh", {"service": "hdfs"}),
         ("role.restart", {"service": "hdfs", "type": "NAMENODE"}),
+        ("role.maintenance", {"service": "hdfs", "type": "NAMENODE"}),
+        ("config.set", {"service": "hdfs", "name": "dfs_replication", "value": 2}),
     ],
 )
 def test_no_command_goes_to_a_cluster_that_was_made_anew_since_the_plan(loaded, tmp_path, kind, which):

@@ -167,10 +167,11 @@ def test_a_failed_run_is_undone_though_its_last_change_was_refused(loaded, live,
 
 def test_what_somebody_changes_between_plan_and_run_is_left_alone(loaded, live, monkeypatch):
     from maint.steps.services import change_setting
+    from maint.steps.services.places import place_from
 
-    def meanwhile(site, work, change):
-        site.manager.configure(change.place, change.name, "5", "somebody else")
-        return (yield from original(site, work, change))
+    def meanwhile(action, site, work, wanted):
+        site.manager.configure(place_from(action.arguments), action.arguments["name"], "5", "somebody else")
+        return (yield from original(action, site, work, wanted))
 
     original = change_setting.carry_out
     monkeypatch.setattr(change_setting, "carry_out", meanwhile)
