@@ -78,6 +78,30 @@ def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
     return not mains or any(index in begun for index in mains)
 
 
+def spared(plan: Plan, failed: Collection[str]) -> frozenset[int]:
+    """Return the steps that are not put back: those of lanes that went well or wait, where only other lanes failed."""
+    if not failed or "" in failed:
+        return frozenset()
+    return frozenset(index for index, one in enumerate(plan.actions) if one.lane not in ("", *failed))
+
+
+def put_back_cut_off(past: RunState) -> frozenset[str]:
+    """Return the lanes that had failed where an attempt was killed among the steps that follow a failure, else none.
+
+    Those steps are finished first. What stands in no lane counts as a lane "".
+    """
+    actions = list(enumerate(past.plan.actions))
+    failed = {one.lane for index, one in actions if one.phase is Phase.MAIN and past.record(index).failed}
+    cleaning = [(one, past.record(index)) for index, one in actions if one.phase is Phase.ON_FAILURE]
+    begun = [(one, record) for one, record in cleaning if record.begun]
+    if not failed or not begun:
+        return frozenset()
+    cut = [one for one, record in begun if record.result is None]  # whatever was refused since
+    if cut or (past.ended is None and not all(record.settled for _, record in cleaning)):
+        return frozenset(failed | {one.lane for one in cut if one.lane})
+    return frozenset()
+
+
 def done_again(past: RunState) -> frozenset[int]:
     """Return the actions that ended well, and are done again all the same when the run is taken up; each looks first.
 

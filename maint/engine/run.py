@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from maint.engine.history import done_again, entered
+from maint.engine.history import done_again, entered, put_back_cut_off, spared
 from maint.engine.hosts import LOST, LostHosts, without_lost_hosts
 from maint.engine.journal import ActionRecord, Journal, NullJournal, RunState
 from maint.engine.lease import Lease, LeaseLost
@@ -199,6 +199,7 @@ class Runner:
         self._site, self._journal, self._past = site, journal, past
         self._values, self._works = past.registered() if past else {}, dict[int, StepContext]()
         self._fresh: set[int] = set()  # begun in this attempt
+        self._failed: set[str] = set()  # lanes that failed; "" where a step outside of all lanes did
         self._again = done_again(past) if past is not None else frozenset()
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
@@ -230,7 +231,8 @@ class Runner:
             raise self._shown(failure)
 
     def _main(self) -> Iterator[Event]:
-        if self._past is not None and self._cleaning_up(self._past):
+        self._failed |= put_back_cut_off(self._past) if self._past is not None else frozenset()
+        if self._failed:
             words = "the run had failed, and was stopped while it put things back"
             raise Failure(words, hint="resume it again to go on")
         open_ = [(i, one) for i, one in self._in(Phase.MAIN) if self._past is None or not self._past.record(i).settled]
@@ -250,15 +252,6 @@ class Runner:
                 held[action.lane] = error
         if held:
             raise together(list(held.values()))
-
-    def _cleaning_up(self, past: RunState) -> bool:
-        """Whether an attempt was killed among the steps that follow a failure: they are finished first."""
-        failed = any(past.record(index).failed for index, _ in self._in(Phase.MAIN))
-        cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
-        if not failed or not any(record.begun for record in cleaning):
-            return False
-        cut = any(record.begun and record.result is None for record in cleaning)  # whatever was refused since
-        return cut or (past.ended is None and not all(record.settled for record in cleaning))
 
     def _in(self, phase: Phase) -> Iterator[tuple[int, Action]]:
         return ((index, action) for index, action in enumerate(self._plan.actions) if action.phase is phase)
@@ -287,11 +280,13 @@ class Runner:
         """Carry out all steps of a later phase, each whatever became of the one before; the first failure stands.
 
         Those of an included playbook follow only where one of its own steps was begun; once they are done, not again.
+        Nothing is put back in a lane that has not failed where others have.
         A signal does not keep a final step from being done: it is begun once more, and only a second signal stops it.
         """
+        well = spared(self._plan, self._failed) if phase is Phase.ON_FAILURE else frozenset()
         for index, action in self._in(phase):
             over = self._past is not None and self._past.record(index).settled
-            if not entered(self._plan, action, self._fresh if over else self._begun):
+            if not entered(self._plan, action, (self._fresh if over else self._begun) - well):
                 continue
             for again in (phase is Phase.FINALLY, False):
                 try:
@@ -334,6 +329,8 @@ class Runner:
             result = yield from self._result(index, action, work)
         except BaseException as error:
             outcome = Outcome.WAITING if isinstance(error, Unfinished) else Outcome.FAILED
+            if outcome is Outcome.FAILED and action.phase is Phase.MAIN:
+                self._failed.add(action.lane)
             yield from self._outcome(index, action, Result(outcome, _words(error)))
             yield self._event(index, Happening.FINISHED, _words(error), outcome)
             if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):

@@ -95,6 +95,37 @@ def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes
     assert past_runs.unfinished(lanes.site.state)[0].state == "failed"
 
 
+PATCH = (
+    "name: patch\nsummary: P.\nparameters:\n  it: {type: string}\n  bad: {type: string, default: a}\nsteps:\n"
+    "  - {name: Wait, do: try.wait, when: it == 'c', with: {target: 'await {{ it }}', text: '{{ it }}'}}\n"
+    "  - {name: Do, do: try.change, with: {target: 'do {{ it }}', fail: '{{ \"now\" if it == bad else \"\" }}'}}\n"
+    "on_failure:\n  - {name: Back, do: try.change, with: {target: 'back {{ it }}'}}\n"
+)
+PATCHES = (
+    "name: x\nsummary: X.\nsteps:\n"
+    '  - {name: Each, playbook: patch, each: \'{{ ["b", "a", "c"] }}\', apart: true, with: {it: \'{{ item }}\'}}\n'
+)
+
+
+def test_a_member_that_went_well_or_waits_is_not_put_back_where_another_one_fails(lanes):
+    lanes.library.texts["patch"] = PATCH
+    lanes.fails(PATCHES)
+    assert lanes.did == ["do b", "do a", "back a"]
+    path = next((lanes.site.state / "runs").glob("*.jsonl"))
+    before, cut, after = path.read_bytes().partition(b'{"what": "intent", "index": 5')
+    path.write_bytes(before + cut + after.partition(b"\n")[0] + b"\n")
+    past = past_runs.unfinished(lanes.site.state)[0]
+    assert "while it put things back" in lanes.fails(past.plan, past=past).message
+    assert lanes.did[3:] == ["back a"]
+
+
+def test_all_members_are_put_back_where_what_comes_after_them_fails(lanes):
+    lanes.library.texts["patch"] = PATCH.replace("default: a", "default: none")
+    last = "  - {name: Last, do: try.change, with: {target: last, fail: now}}\n"
+    lanes.fails(PATCHES.replace('"c"', '"d"') + last)
+    assert lanes.did == ["do b", "do a", "do d", "last", "back b", "back a", "back d"]
+
+
 def test_what_a_waiting_branch_needs_is_not_lost_where_another_one_fails(lanes):
     broken = INNER.replace("target: 'do {{ it }}'", "target: 'do {{ it }}', fail: now")
     lanes.library.texts["inner"] = broken
