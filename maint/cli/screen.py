@@ -366,7 +366,7 @@ def plan_text(plan: Plan) -> str:
     limit = f", limited to {', '.join(plan.limit)}" if plan.limit else ""
     lines = [f"plan {plan.source} for site {plan.site}{limit} (digest {plan.digest[:12]})"]
     for number, action in enumerate(plan.actions, 1):
-        when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
+        when = f"  [{action.follows}]" if action.follows else ""
         when += "  [only where it turns out to be needed]" if action.when else ""
         lines.append(f"  {number:2}. {action.effect.name:<7} {action.name}: {action.summary}{when}")
         lines += [f"      {line}" for line in action.shown]

@@ -14,7 +14,7 @@ from maint.config.yaml import Document
 from maint.config.yaml import read as read_yaml
 from maint.engine.read_step import Form
 from maint.model.json import Json
-from maint.model.plan import Phase, Plan
+from maint.model.plan import Plan
 
 Scalar = str | int | float | bool | None
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
@@ -129,7 +129,7 @@ def read(path: Path) -> Expectation:
 def plan_lines(plan: Plan) -> Sequence[str]:
     """Return the lines of a plan that tests name."""
     return [
-        f"{one.effect.name} {one.name}: {one.summary}{'' if one.phase is Phase.MAIN else f' [{one.phase.value}]'}"
+        f"{one.effect.name} {one.name}: {one.summary}{f' [{one.follows}]' if one.follows else ''}"
         for one in plan.actions
     ]
 

@@ -65,40 +65,45 @@ def actions_left(past: RunState) -> list[tuple[Action, str]]:
     for index, action in actions:
         settled = past.record(index).settled
         again = index in main or (action.phase is Phase.FINALLY and entered(past.plan, action, main))
-        if action.phase is not Phase.ON_FAILURE and (not settled or again):
+        waits = action.phase is Phase.ON_FAILURE or (action.mends and not past.record(index).cut)  # for a failure
+        if not waits and (not settled or again):
             found.append((action, "looks again" if settled else _stands(past, past.record(index))))
     return found
 
 
 def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
     """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes."""
-    mains = [
-        index for index, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.within == action.within != ""
-    ]
+    mains = [i for i, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.inside(action.within)]
     return not mains or any(index in begun for index in mains)
 
 
-def spared(plan: Plan, failed: Collection[str]) -> frozenset[int]:
+def spared(plan: Plan, failed: Collection[int]) -> frozenset[int]:
     """Return the steps that are not put back: those of lanes that went well or wait, where only other lanes failed."""
-    if not failed or "" in failed:
+    actions = list(enumerate(plan.actions))
+    lanes = {one.lane for index, one in actions if index in failed and (one.phase is Phase.MAIN or one.lane)}
+    if not lanes or "" in lanes:
         return frozenset()
-    return frozenset(index for index, one in enumerate(plan.actions) if one.lane not in ("", *failed))
+    return frozenset(index for index, one in actions if one.lane not in ("", *lanes))
 
 
-def put_back_cut_off(past: RunState) -> frozenset[str]:
-    """Return the lanes that had failed where an attempt was killed among the steps that follow a failure, else none.
+def mending(plan: Plan, action: Action, failed: Collection[int]) -> bool:
+    """Return whether an action may follow: where it mends an included playbook, one of that one's steps has failed."""
+    return not action.mends or any(plan.actions[index].inside(action.mends) for index in failed)
 
-    Those steps are finished first. What stands in no lane counts as a lane "".
+
+def put_back_cut_off(past: RunState) -> frozenset[int]:
+    """Return what had failed, and what was cut off, where an attempt was killed among the steps that follow a failure.
+
+    Those steps are finished first. Empty: it was not.
     """
     actions = list(enumerate(past.plan.actions))
-    failed = {one.lane for index, one in actions if one.phase is Phase.MAIN and past.record(index).failed}
-    cleaning = [(one, past.record(index)) for index, one in actions if one.phase is Phase.ON_FAILURE]
-    begun = [(one, record) for one, record in cleaning if record.begun]
-    if not failed or not begun:
+    failed = {index for index, one in actions if one.phase is Phase.MAIN and past.record(index).failed}
+    cleaning = {index: past.record(index) for index, one in actions if one.phase is Phase.ON_FAILURE}
+    if not failed or not any(record.begun for record in cleaning.values()):
         return frozenset()
-    cut = [one for one, record in begun if record.result is None]  # whatever was refused since
-    if cut or (past.ended is None and not all(record.settled for _, record in cleaning)):
-        return frozenset(failed | {one.lane for one in cut if one.lane})
+    cut = {index for index, record in cleaning.items() if record.cut}  # whatever was refused since
+    if cut or (past.ended is None and not all(record.settled for record in cleaning.values())):
+        return frozenset(failed | cut)
     return frozenset()
 
 

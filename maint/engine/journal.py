@@ -53,6 +53,11 @@ class ActionRecord(msgspec.Struct):
         """Whether it failed; waiting for a person is not a failure."""
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
+    @property
+    def cut(self) -> bool:
+        """Whether it was begun, and a kill left no end of it."""
+        return self.begun and self.result is None
+
 
 RUN_STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
 

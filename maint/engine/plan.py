@@ -183,6 +183,7 @@ class _Frame(msgspec.Struct, frozen=True):
     phase: Phase = Phase.MAIN
     lane: str = ""
     within: str = ""
+    mends: str = ""
 
 
 class _Planner(msgspec.Struct, frozen=True):
@@ -204,7 +205,9 @@ class _Planner(msgspec.Struct, frozen=True):
         for number, step in enumerate(playbook.steps):
             for turn, scope in enumerate(self._scopes(step, values)):
                 lane = str(scope["item"]) if step.apart and not frame.lane else frame.lane
-                here = _Frame(step.phase if frame.phase is Phase.MAIN else frame.phase, lane, frame.within)
+                main = frame.phase is Phase.MAIN
+                mends = frame.mends if main or step.phase is not Phase.ON_FAILURE else frame.within
+                here = _Frame(step.phase if main else frame.phase, lane, frame.within, mends)
                 if step.include is not None:
                     inside = f"{frame.within}/{number}.{turn}"
                     yield from self._included(step, scope, replace(here, within=inside))
@@ -279,6 +282,7 @@ class _Planner(msgspec.Struct, frozen=True):
                     phase=frame.phase,
                     lane=frame.lane,
                     within=frame.within,
+                    mends=frame.mends,
                     when=when,
                     late=late,
                     scope=scope if late or when or step.until else {},

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from maint.engine.history import done_again, entered, put_back_cut_off, spared
+from maint.engine.history import done_again, entered, mending, put_back_cut_off, spared
 from maint.engine.hosts import LOST, LostHosts, without_lost_hosts
 from maint.engine.journal import ActionRecord, Journal, NullJournal, RunState
 from maint.engine.lease import Lease, LeaseLost
@@ -199,7 +199,7 @@ class Runner:
         self._site, self._journal, self._past = site, journal, past
         self._values, self._works = past.registered() if past else {}, dict[int, StepContext]()
         self._fresh: set[int] = set()  # begun in this attempt
-        self._failed: set[str] = set()  # lanes that failed; "" where a step outside of all lanes did
+        self._failed: set[int] = set()  # in this attempt, or what it has to put back first
         self._again = done_again(past) if past is not None else frozenset()
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
@@ -285,7 +285,10 @@ class Runner:
         """
         well = spared(self._plan, self._failed) if phase is Phase.ON_FAILURE else frozenset()
         for index, action in self._in(phase):
-            over = self._past is not None and self._past.record(index).settled
+            record = self._past.record(index) if self._past is not None else ActionRecord()
+            over = record.settled
+            if not record.cut and not mending(self._plan, action, self._failed):
+                continue
             if not entered(self._plan, action, (self._fresh if over else self._begun) - well):
                 continue
             for again in (phase is Phase.FINALLY, False):
@@ -329,8 +332,8 @@ class Runner:
             result = yield from self._result(index, action, work)
         except BaseException as error:
             outcome = Outcome.WAITING if isinstance(error, Unfinished) else Outcome.FAILED
-            if outcome is Outcome.FAILED and action.phase is Phase.MAIN:
-                self._failed.add(action.lane)
+            if outcome is Outcome.FAILED:
+                self._failed.add(index)
             yield from self._outcome(index, action, Result(outcome, _words(error)))
             yield self._event(index, Happening.FINISHED, _words(error), outcome)
             if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):

@@ -67,13 +67,25 @@ class Action(msgspec.Struct, frozen=True):
     idle: bool = False  # whether nothing was to be done when this was planned; never on disk
     until: str | None = None  # an expression over `result` that must hold before it ends; only for READ
     max_fail: int | None = None  # how many hosts of the run may fail: it goes on without them
+    mends: str = ""  # of steps that follow: the included playbook of which one must have failed, as in `within`
+
+    @property
+    def follows(self) -> str:
+        """When it is carried out, in words for the plan; empty for what is done in its turn."""
+        if self.phase is Phase.MAIN:
+            return ""
+        return f"{self.phase.value}, where it fails" if self.mends else self.phase.value
+
+    def inside(self, playbook: str) -> bool:
+        """Return whether it comes from an included playbook, or from one that this includes."""
+        return bool(playbook) and f"{self.within}/".startswith(f"{playbook}/")
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
         found = asdict(self)
         del found["shown"], found["seen"], found["idle"]
-        for key in ("until", "max_fail"):  # which older versions did not know
-            if found[key] is None:
+        for key in ("until", "max_fail", "mends"):  # which older versions did not know
+            if found[key] in (None, ""):
                 del found[key]
         for key in ("arguments", "scope", "facts"):
             found[key] = dict(found[key])

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from maint.engine import past_runs
+from maint.engine.history import actions_left
 from maint.engine.plan import LISTS
 from maint.engine.session import RunSession
 from maint.errors import Invalid, Unfinished
@@ -175,6 +176,43 @@ def test_final_steps_of_an_included_playbook_follow_only_its_own(make_bench):
     )
     bench.fails(text)
     assert bench.did == ["a", "f"]
+
+
+NEST = (
+    "name: nest\nsummary: N.\nparameters:\n  it: {type: string}\n"
+    "steps:\n  - {name: P, playbook: proof, with: {it: '{{ it }}'}}\n"
+    "  - {name: Q, do: try.change, with: {target: 'quit {{ it }}'}}\n"
+    "on_failure:\n  - {name: U, do: try.change, with: {target: 'undo {{ it }}'}}\n"
+    "finally:\n  - {name: S, do: try.change, with: {target: 'seal {{ it }}'}}\n"
+)
+
+
+@pytest.mark.parametrize("quits", [True, False])
+def test_what_follows_an_included_playbook_does_so_where_a_step_of_one_that_it_includes_was_begun(make_bench, quits):
+    failing = PROOF.replace("'prove {{ it }}'", """'prove {{ it }}', fail: '{{ "now" if it == "b" else "" }}'""")
+    nest = NEST if quits else NEST.replace("  - {name: Q, do: try.change, with: {target: 'quit {{ it }}'}}\n", "")
+    bench = make_bench(nest=nest, proof=failing)
+    bench.fails(
+        "name: x\nsummary: X.\nsteps:\n"
+        '  - {name: Each, playbook: nest, each: \'{{ ["a", "b", "c"] }}\', with: {it: \'{{ item }}\'}}\n'
+    )
+    first = ["prove a", *["quit a"] * quits, "prove b", "undo a", "undo b"]
+    assert bench.did == [*first, "sweep a", "seal a", "sweep b", "seal b"]
+
+
+@pytest.mark.parametrize("phase", ["on_failure", "finally"])
+def test_a_playbook_included_among_the_steps_that_follow_puts_back_only_where_it_fails_itself(make_bench, phase):
+    bench = make_bench(patch=PATCH.replace("try.wait", "try.read"))
+    include = "{name: P, playbook: patch, each: '{{ [\"b\", \"a\"] }}', with: {it: '{{ item }}'}}"
+    text = (
+        "name: x\nsummary: X.\nsteps:\n  - {name: A, do: try.change, with: {target: main, fail: now, count: 1}}\n"
+        f"{phase}:\n  - {include}\n"
+    )
+    assert [one.follows for one in bench.plan(text).actions[1:]] == [phase, f"{phase}, where it fails"] * 2
+    bench.fails(text)
+    assert bench.did == ["main", "do b", "do a", "back a"]
+    left = [one.target for one, _ in actions_left(past_runs.unfinished(bench.site.state)[0])]
+    assert [target for target in left if target.startswith("back")] == []
 
 
 def test_a_list_that_nobody_gave_comes_from_the_site(bench, monkeypatch):
