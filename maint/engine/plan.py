@@ -230,7 +230,9 @@ class _Planner(msgspec.Struct, frozen=True):
         given = {key: render(value, scope, step.argument_places[key]) for key, value in step.arguments.items()}
         if step.when is not None and not holds(step.when, scope, at=step.at):
             return
-        yield from self.steps(inner, self.filled(inner, given), frame)
+        actions = list(self.steps(inner, self.filled(inner, given), frame))
+        if frame.phase is not Phase.MAIN or any(one.phase is Phase.MAIN for one in actions):
+            yield from actions  # else there is nothing that its other steps would follow
 
     def _looked(self, kind: Step[Arguments], args: Arguments, frame: _Frame, step: StepText) -> Iterator[Action]:
         try:

@@ -215,6 +215,16 @@ def test_a_playbook_included_among_the_steps_that_follow_puts_back_only_where_it
     assert [target for target in left if target.startswith("back")] == []
 
 
+def test_what_follows_an_included_playbook_of_which_nothing_is_to_be_done_is_not_planned(make_bench):
+    bench = make_bench(proof=PROOF.replace("with: {target: 'prove", "when: it == 'b', with: {target: 'prove"))
+    plan = bench.plan(
+        "name: x\nsummary: X.\nsteps:\n"
+        "  - {name: Each, playbook: proof, each: '{{ [\"a\", \"b\"] }}', with: {it: '{{ item }}'}}\n"
+        "finally:\n  - {name: P, playbook: proof, with: {it: c}}\n"
+    )
+    assert [one.target for one in plan.actions] == ["prove b", "sweep b", "sweep c"]
+
+
 def test_a_list_that_nobody_gave_comes_from_the_site(bench, monkeypatch):
     monkeypatch.setitem(LISTS, "users", lambda sight, values: ["one", str(values["word"])])
     text = (
