@@ -189,7 +189,8 @@ def carry_out(action: Action, site: Site, work: Work, wanted: str | None) -> Pro
             return done(f"{name} of {place} {now_is}, by an earlier attempt{put_back_by(site.state, work.run)}")
         return unchanged(f"{name} of {place} is so already")
     now = print_of(site, live)
-    if now != change.before and now != _left_by(site, work.run, change):
+    mine = [one for one in kept_settings(site.state, work.run) if (one.place, one.name) == (place, name)]
+    if now != change.before and not is_own(site, mine, live):
         raise Refused(
             f"{name} of {place} is not what the plan has seen: somebody has changed it since, and it is left alone",
             detail=[f"now it is {shown_value(live.value, secret=change.secret)}"],
@@ -220,10 +221,14 @@ def carry_out(action: Action, site: Site, work: Work, wanted: str | None) -> Pro
     return done(f"{name} of {place} {now_is}{put_back_by(site.state, work.run)}")
 
 
-def _left_by(site: Site, run: str, change: SettingChange) -> str | None:
-    """Return the print of what the run itself set before, None where it did not."""
-    mine = [one for one in kept_settings(site.state, run) if (one.place, one.name) == (change.place, change.name)]
-    return mine[-1].print if mine and mine[-1].print != HIDDEN else None
+def is_own(sight: Sight, kept: "Sequence[KeptSetting]", live: Setting) -> bool:
+    """Return whether a setting has a value that a run has set or seen, by all that it keeps of this setting.
+
+    It may have been killed, or refused, before it set the last one; a server may drop what equals the default.
+    """
+    own = {one.print for one in kept} | {one.was for one in kept}
+    dropped = live.value is None and live.default is not None and value_print(sight, live.default) in own
+    return dropped or print_of(sight, live) in own
 
 
 def is_so(live: Setting, wanted: str | None) -> bool:

@@ -146,19 +146,12 @@ class PutSettingsBack(Step[UndoSettingsArguments]):
                 planned_ones.append(self.action(str(one.place), words, effect=Effect.READ))
                 continue
             now = change_setting.print_of(sight, live)
-            # A change of it may have been refused: then what stood before that one stands still.
             same = [each for each in kept if (each.place, each.name) == (one.place, one.name)]
             own = {each.print for each in same} | {each.was for each in same}
-            # A server may drop what equals the default.
-            dropped = (
-                live.value is None
-                and live.default is not None
-                and change_setting.value_print(sight, live.default) in own
-            )
             if now == change_setting.HIDDEN and (run := overwritten_by(sight.settings.state, args.run, one, own)):
                 conflicts.append(f"{one.name} of {one.place}: run {run} changed it since, and the manager hides it")
                 continue
-            if now not in (*own, change_setting.HIDDEN) and not dropped:
+            if now != change_setting.HIDDEN and not change_setting.is_own(sight, same, live):
                 conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
                                  f"{change_setting.shown_value(live.value, secret=one.secret)}")  # fmt: skip
                 continue

@@ -332,15 +332,41 @@ def test_killed_at_any_moment_a_change_ends_as_if_undisturbed_and_can_be_undone(
     assert live("dfs_replication") is None
 
 
+def set_by_somebody(operator, value):
+    """Give dfs_replication a value without a run, as the server keeps it; None: it keeps none."""
+    with operator.lab.world.lock:
+        service = next(one for one in operator.lab.world.deployment["clusters"][0]["services"] if one["name"] == "hdfs")
+        items = [one for one in service["config"]["items"] if one["name"] != "dfs_replication"]
+        new = [{"name": "dfs_replication", "value": value, "sensitive": False}] if value is not None else []
+        service["config"]["items"] = [*items, *new]
+
+
+@pytest.mark.parametrize(("first", "left"), [("2", "2"), ("3", None), ("2", "7")])
+def test_a_run_that_sets_one_setting_twice_and_is_killed_before_the_second_is_sent_goes_on_and_leaves_others_alone(
+    loaded, live, tmp_path, first, left
+):
+    """A server may drop what equals the default, which is 3."""
+    assert change(loaded, "dfs_replication", "4", "--service", "hdfs").code == 0
+    steps = [
+        {"name": v, "do": "config.set", "with": {"service": "hdfs", "name": "dfs_replication", "value": v}}
+        for v in (first, "5")
+    ]
+    (tmp_path / "twice.yaml").write_text(json.dumps({"name": "twice", "summary": "T.", "steps": steps}))
+    assert loaded("playbook", "run", str(tmp_path / "twice.yaml"), "--yes").code == 0
+    path = max((loaded.state / "runs").glob("*.jsonl"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    at = max(number for number, line in enumerate(lines) if b'"key": "sealed"' in line)
+    path.write_bytes(b"".join(lines[: at + 1]))
+    set_by_somebody(loaded, left)
+    said = loaded("playbook", "resume", path.stem)
+    assert (said.code, live("dfs_replication")) == ((5, "7") if left == "7" else (0, "5")), said.err
+
+
 def test_killed_after_the_put_it_is_not_sent_again_over_somebody_elses_change(loaded, live):
     if not kill_when(loaded, lambda: live("dfs_replication") == "2"):
         pytest.skip("it was done before it could be killed")
     run = run_id(loaded)
-    body = {"items": [{"name": "dfs_replication", "value": "7"}]}
-    with loaded.lab.world.lock:
-        service = next(one for one in loaded.lab.world.deployment["clusters"][0]["services"] if one["name"] == "hdfs")
-        items = [one for one in service["config"]["items"] if one["name"] != "dfs_replication"]
-        service["config"]["items"] = [*items, {**body["items"][0], "sensitive": False}]
+    set_by_somebody(loaded, "7")
     said = loaded("playbook", "resume", run)
     assert live("dfs_replication") == "7"
     assert said.code == 5, said.err
