@@ -10,14 +10,29 @@ from maint.model.formatting import show_count, show_some
 from maint.model.snapshot import RuleResult
 
 _SHOWN = 3
+_BUILT_IN = "ROLE_"  # begins the names of auth roles that every manager has
 _TEXT = (str, NoneType)
 _FLAG = (bool, NoneType)
-# What every export holds, be it as an empty list; and what may be left out.
+# What every export holds, be it as an empty list, beside the settings that each server has; what may be left out.
 _DUE = ("clusters", "hosts", "users")
 _LISTS = (*_DUE, "peers", "authRoles", "externalUserMappings")
-_OBJECTS = ("versionInfo", "managementService", "managerSettings", "allHostsConfig", "hostTemplates")
+_OBJECTS = ("versionInfo", "managementService", "managerSettings", "allHostsConfig", "hostTemplates", "dataContexts")
+# What known members hold, whatever they are members of; one that is there may be null.
+TEXTS = (
+    "name", "displayName", "type", "roleType", "version", "hostId", "hostname", "ipAddress", "rackId", "product",
+    "stage", "clusterName", "serviceName", "roleConfigGroupName",
+)  # fmt: skip
+LISTS_OF_OBJECTS = ("parcels", "tags", "roleConfigGroupRefs", "dataContextRefs", "authRoles", "externalUserMappings")
 # Lists whose elements are objects: where one is null, something was lost.
-_OF_OBJECTS = frozenset({"clusters", "services", "roles", "roleConfigGroups", "hosts", "users", "peers", "items"})
+_OF_OBJECTS = frozenset({
+    "clusters", "services", "roles", "roleConfigGroups", "hosts", "users", "peers", "items", *LISTS_OF_OBJECTS,
+})  # fmt: skip
+_MEMBERS: Mapping[str, type[str | list[object] | dict[str, object]]] = {
+    **dict.fromkeys(TEXTS, str),
+    **dict.fromkeys((*LISTS_OF_OBJECTS, "clusters", "users", "items"), list),
+    **dict.fromkeys(("config", "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole"), dict),
+}
+_KINDS = {str: "text", list: "a list of objects", dict: "an object"}
 
 
 class Shapes:
@@ -29,8 +44,9 @@ class Shapes:
 
     def deployment(self, fields: Mapping[str, object]) -> None:
         """Take the outermost object."""
-        self._wrong += [f"there is no list of {key}" for key in _DUE if key not in fields]
-        self._wrong += [f"{key} has elements that are not objects" for key in (*_DUE, "peers") if fields.get(key)]
+        if absent := [key for key in (*_DUE, "managerSettings") if key not in fields]:
+            self._wrong.append(f"there is no {' and no '.join(absent)}")
+        self._wrong += [f"{key} has elements that are not objects" for key in _LISTS if fields.get(key)]
         self.lists("the deployment", fields, *_LISTS)
         self.objects("the deployment", fields, *_OBJECTS)
 
@@ -43,6 +59,24 @@ class Shapes:
     def objects(self, owner: str, fields: Mapping[str, object], *keys: str) -> None:
         """Insist that each of these fields was an object or is left out."""
         self._wrong += [f"{key} of {owner} is not an object" for key in keys if fields.get(key) is not None]
+
+    def members(self, kind: str, fields: Mapping[str, object]) -> None:
+        """Insist that known fields hold what they always do; an object that was left out by its rule is not seen."""
+        for key, value in fields.items():
+            due = _MEMBERS.get(key)
+            if due is None or value is None or (value.__class__ is due and due is not list):  # as nearly always
+                continue
+            if due is str:
+                fits = not isinstance(value, list)  # a server reads a number for a text
+            else:
+                fits = isinstance(value, due) and (due is dict or all(isinstance(one, dict) for one in value))
+            if not fits:
+                owner = fields.get("name") or fields.get("hostId") or ""
+                self._wrong.append(f"{key} of {kind} {owner} is not {_KINDS[due]}")
+
+    def displaced(self, key: str, _: Mapping[str, object]) -> None:
+        """Take an object that stands where a text or a list should."""
+        self._wrong.append(f"a {key} is an object")
 
     def objects_in(self, key: str, elements: Sequence[object]) -> list[Fields]:
         """Return the objects of a list, and insist that there is nothing else in it."""
@@ -89,6 +123,7 @@ class References:
         self._role_hosts: Counter[str] = Counter()
         self._templates: list[tuple[str, str, tuple[str, ...]]] = []
         self._member_users: set[str] = set()
+        self._granted: set[str] = set()  # auth roles by name
         self._missing: list[str] = []
         self._twice: list[str] = []
         self._nameless = 0
@@ -110,6 +145,7 @@ class References:
         else:
             self._hosts.add(name)
             self._shapes.named("host", host.get("hostname"))
+            self._shapes.members("host", host)
             self._repeats("host name", [host.get("hostname")], among=self._names)
 
     def role(self, role: Fields) -> tuple[object, object, object]:
@@ -119,6 +155,7 @@ class References:
             self._role_hosts[str(host)] += 1
         elif "hostRef" in role or "type" in role:
             self._missing.append(f"role {role.get('name')} stands on no host")
+        self._shapes.members("role", role)
         group = _ref(role.get("roleConfigGroupRef"), "roleConfigGroupName")
         return role.get("name"), group, role.get("type")
 
@@ -126,6 +163,7 @@ class References:
         """Take one config group; return its name, and the cluster and service that it says it belongs to."""
         self._counts["groups"] += 1
         owner = group.get("serviceRef")
+        self._shapes.members("config group", group)
         return group.get("name"), _ref(owner, "clusterName"), _ref(owner, "serviceName")
 
     def service(self, service: Fields) -> tuple[object, list[str], set[str]]:
@@ -145,17 +183,17 @@ class References:
         groups = service.get("roleConfigGroups") or ()
         self._shapes.named("service", name, service.get("type"))
         self._shapes.lists(f"service {name}", service, "roles", "roleConfigGroups")
-        self._shapes.objects(f"service {name}", service, "config")
+        self._shapes.members("service", service)
         self._repeats(f"role of {name}", [role[0] for role in roles])
         self._repeats(f"config group of {name}", [group[0] for group in groups])
         known = {group[0] for group in groups}
         for role, group, kind in roles:
-            if not role or not kind:
+            if not (role and role.__class__ is str and kind and kind.__class__ is str):
                 self._shapes.named(f"role of {name}", role, kind)
             if group is not None and group not in known:
                 self._missing.append(f"role {role} names the config group {group}")
         for group, _, owner in groups:
-            if not group:
+            if not group or group.__class__ is not str:
                 self._shapes.named(f"config group of {name}", group)
             if owner is not None and owner != name:
                 self._missing.append(f"config group {group} of {name} names the service {owner}")
@@ -167,6 +205,7 @@ class References:
         name = str(cluster.get("name"))
         self._shapes.named("cluster", cluster.get("name"))
         self._shapes.lists(f"cluster {name}", cluster, "services")
+        self._shapes.members("cluster", cluster)
         if name in self._clusters:
             self._twice.append(f"cluster {name}")
         services = cluster.get("services") or ()
@@ -180,14 +219,22 @@ class References:
         """Take one host template."""
         name = str(template.get("name"))
         cluster = str(_ref(template.get("clusterRef"), "clusterName"))
+        self._shapes.members("host template", template)
         self._repeats(f"host template of {cluster}", [name], among=self._names)
         refs = template.get("roleConfigGroupRefs") or ()
         self._templates.append((name, cluster, tuple(str(_ref(ref, "roleConfigGroupName")) for ref in refs)))
 
     def auth_role(self, role: Fields) -> None:
         """Take one auth role: its members must be users of the document."""
+        self._shapes.members("auth role", role)
         self._repeats("auth role", [role.get("name") or role.get("uuid")], among=self._names)
         self._member_users.update(str(_ref(user, "name")) for user in role.get("users") or ())
+
+    def account(self, kind: str, account: Fields) -> None:
+        """Take a user or an external mapping: the auth roles that are no built-in ones must be in the document."""
+        self._shapes.members(kind, account)
+        names = [_ref(ref, "name") for ref in account.get("authRoles") or ()]
+        self._granted.update(str(name) for name in names if name and not str(name).startswith(_BUILT_IN))
 
     def named(self, kind: str, name: object) -> None:
         """Take the name of a user or a peer."""
@@ -217,6 +264,8 @@ class References:
             lost = [group for group in groups if group not in self._clusters[cluster]]
             self._missing += [f"host template {name} names the config group {group}" for group in lost]
         self._missing += [f"an auth role names the user {name}" for name in sorted(self._member_users - self._users)]
+        lost = sorted(name for name in self._granted if ("auth role", name) not in self._names)
+        self._missing += [f"an account names the auth role {name}" for name in lost]
 
     def findings(self, repeated_keys: Sequence[str]) -> tuple[RuleResult, RuleResult, RuleResult]:
         """Return what was found: `references`, `duplicates`, `hosts`."""

@@ -4,11 +4,12 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from maint.deployment.accounts import Accounts
-from maint.deployment.integrity import References, Shapes
+from maint.deployment.integrity import LISTS_OF_OBJECTS, TEXTS, References, Shapes
 from maint.deployment.reader import Pairs, Reader, blocks
 from maint.deployment.reducer import KEEP, Fields, Reducer, Rules, drop
 from maint.deployment.secrets import (
@@ -176,18 +177,23 @@ class Judge:
                 "users[]": self._user,
                 "peers[]": self._peer,
                 "authRoles[]": self._auth_role,
+                "externalUserMappings[]": self._mapping,
+                "hostTemplates": partial(self._shapes.members, "hostTemplates"),
+                "dataContexts": partial(self._shapes.members, "dataContexts"),
                 "hostTemplates.items[]": references.template,
                 "versionInfo": self._version,
                 "managerSettings": self._manager_settings,
                 "clusters[].tags[]": drop,
             },
             ending={
+                "parcels[]": partial(self._shapes.members, "a parcel"),
                 "roles[]": references.role,
                 "roleConfigGroups[]": references.group,
                 **dict.fromkeys(_HOLDERS, self._configuration),
                 **{f"{holder}.items[].value": self._shapes.misplaced for holder in _HOLDERS},
                 **dict.fromkeys([f"{holder}.items[]" for holder in _HOLDERS], KEEP),
                 **dict.fromkeys(_KEPT, KEEP),
+                **{key: partial(self._shapes.displaced, key) for key in (*TEXTS, *LISTS_OF_OBJECTS)},
             },
             otherwise=drop,
             early=(self._configuration, self._plain_configuration),
@@ -237,6 +243,7 @@ class Judge:
     def _user(self, user: Fields) -> None:
         self._counts["users"] += 1
         self._references.named("user", user.get("name"))
+        self._references.account("user", user)
         self._accounts.user(user)
 
     def _peer(self, peer: Fields) -> None:
@@ -246,6 +253,9 @@ class Judge:
     def _auth_role(self, role: Fields) -> None:
         self._accounts.auth_role(role)
         self._references.auth_role(role)
+
+    def _mapping(self, mapping: Fields) -> None:
+        self._references.account("external mapping", mapping)
 
     def _version(self, info: Fields) -> None:
         release = info.get("version")

@@ -272,6 +272,14 @@ def a_member_who_is_no_user(document: dict[str, Any]) -> None:
     document["authRoles"][0]["users"].append({"name": "ghost"})
 
 
+def an_auth_role_that_is_not_there(document: dict[str, Any]) -> None:
+    document["users"][1]["authRoles"] = [{"name": "auditors", "displayName": "Auditors"}]
+
+
+def a_directory_group_with_an_auth_role_that_is_not_there(document: dict[str, Any]) -> None:
+    document["externalUserMappings"][0]["authRoles"].append({"name": "auditors"})
+
+
 @pytest.mark.parametrize(
     ("change", "rules"),
     [
@@ -289,6 +297,8 @@ def a_member_who_is_no_user(document: dict[str, Any]) -> None:
         (a_template_of_another_cluster, {"references"}),
         (a_group_of_another_cluster, {"references"}),
         (a_member_who_is_no_user, {"references"}),
+        (an_auth_role_that_is_not_there, {"references"}),
+        (a_directory_group_with_an_auth_role_that_is_not_there, {"references"}),
     ],
 )
 def test_each_broken_rule_is_named(
@@ -364,6 +374,26 @@ def every_secret(value: str) -> Callable[[dict[str, Any]], None]:
         (lambda d: d["hosts"][0].update(hostname=d["hosts"][1]["hostname"]), "duplicates"),
         (lambda d: d.update(clusters=None, hostTemplates={"items": []}), "shape"),
         (lambda d: d.update(managementService=[d["managementService"]]), "shape"),
+        (lambda d: first_service(d)["roles"][0].update(name=7), "shape"),
+        (lambda d: first_service(d)["roles"][0].update(config="x"), "shape"),
+        (lambda d: first_service(d)["roles"][0].update(roleConfigGroupRef="x"), "shape"),
+        (lambda d: first_service(d)["roles"][0].update(tags=["x"]), "shape"),
+        (lambda d: first_service(d)["roleConfigGroups"][0].update(config=["x"]), "shape"),
+        (lambda d: first_service(d)["roleConfigGroups"][0].update(name=7), "shape"),
+        (lambda d: first_service(d)["roleConfigGroups"][0].update(roleType={}), "shape"),
+        (lambda d: first_service(d)["roleConfigGroups"][0].update(serviceRef=7), "shape"),
+        (lambda d: first_service(d).update(displayName={"items": []}), "shape"),
+        (lambda d: d["clusters"][0].update(version=["x"]), "shape"),
+        (lambda d: d["clusters"][0].update(parcels={"items": d["clusters"][0]["parcels"]}), "shape"),
+        (lambda d: d["clusters"][0]["parcels"].append(None), "shape"),
+        (lambda d: d["clusters"][0]["parcels"][0].update(clusterRef="x"), "shape"),
+        (lambda d: d["hosts"][0].update(config="x"), "shape"),
+        (lambda d: d["hostTemplates"].update(items="x"), "shape"),
+        (lambda d: d["hostTemplates"]["items"][0].update(name={}), "shape"),
+        (lambda d: d["authRoles"].append("x"), "shape"),
+        (lambda d: d["authRoles"][0].update(externalUserMappings=["x"]), "shape"),
+        (lambda d: d.update(dataContexts=[]), "shape"),
+        (lambda d: d.pop("managerSettings"), "shape"),
         (lambda d: d["managerSettings"]["items"].append(None), "shape"),
         (lambda d: d["managerSettings"]["items"][0].pop("name"), "shape"),
         (lambda d: d["managerSettings"]["items"][0].update(value=5), "shape"),
