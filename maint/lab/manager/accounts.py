@@ -34,7 +34,7 @@ def check_password(doc_users: Iterable[Doc], name: str, password: str) -> Doc | 
     """Return the account when the password is its own; external accounts never match."""
     for user in doc_users:
         if user.get("name") == name and user.get("pwLogin") is not False and "pwHash" in user:
-            return user if matches(password, str(user["pwHash"]), int(user["pwSalt"])) else None
+            return user if matches(password, str(user["pwHash"]), user.get("pwSalt")) else None
     return None
 
 
@@ -118,9 +118,12 @@ def hash_password(password: str, salt: int, algorithm: str = "cm5") -> str:
     return digest.hex()
 
 
-def matches(password: str, pw_hash: str, salt: int) -> bool:
-    """Return whether a password belongs to a stored pair, by either rule."""
-    return any(hmac.compare_digest(hash_password(password, salt, rule), pw_hash) for rule in ("cm5", "other"))
+def matches(password: str, pw_hash: str, salt: int | None) -> bool:
+    """Return whether a password belongs to a stored pair, by either rule; by neither where there is no salt."""
+    if salt is None:
+        return False
+    made = (hash_password(password, salt, rule).encode() for rule in ("cm5", "other"))
+    return any(hmac.compare_digest(one, pw_hash.encode()) for one in made)
 
 
 def new_salt(chance: random.Random) -> int:

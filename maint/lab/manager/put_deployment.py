@@ -93,7 +93,9 @@ def _check_named(node: Doc, where: str = "the deployment") -> None:
         for member in value if isinstance(value, list) else [value]:
             if isinstance(member, dict):
                 _check_named(member, name)
-    if "pwHash" in node and not isinstance(node.get("pwSalt"), int):
+    if where == "users" and not isinstance(node.get("roles") or [], list):
+        raise NotAccepted("Cannot read the deployment: roles of a user is not a list.")
+    if "pwHash" in node and where == "users" and not isinstance(node.get("pwSalt"), int | None):
         raise NotAccepted(f"Cannot read the deployment: pwSalt of {where} is not a number.")
 
 
@@ -241,15 +243,15 @@ def _service_faults(cluster: Doc | None, service: Doc, known_hosts: set[str], re
             yield f"Role config group '{_plain(group)}' of role '{name}' not found."
     for group in service.get("roleConfigGroups") or []:
         ref = group.get("serviceRef") or {}
-        if ref.get("serviceName", service.get("name")) != service.get("name"):
+        if (ref.get("serviceName") or service.get("name")) != service.get("name"):
             yield f"Role config group '{_plain(group.get('name'))}' belongs to another service."
-        if cluster and ref.get("clusterName", cluster.get("name")) != cluster.get("name"):
+        if cluster and (ref.get("clusterName") or cluster.get("name")) != cluster.get("name"):
             yield f"Role config group '{_plain(group.get('name'))}' belongs to another cluster."
 
 
 def _account_faults(doc: Doc) -> Iterator[str]:
     known = {role.get("name") for role in doc.get("authRoles") or []}
-    for user in users(doc):
+    for user in (*users(doc), *(doc.get("externalUserMappings") or [])):
         for ref in user.get("authRoles") or []:
             name = str(ref.get("name") or "")
             if name and name not in known and not name.startswith("ROLE_"):

@@ -138,6 +138,41 @@ def test_read_only_fields_are_ignored(fresh, example):
     assert fresh.get("/api/v49/cm/deployment").json() | {"timestamp": ""} == original | {"timestamp": ""}
 
 
+def test_a_reference_that_is_null_names_nothing_else(fresh, example):
+    def forget(doc):
+        group = doc["clusters"][0]["services"][0]["roleConfigGroups"][0]
+        group["serviceRef"] = {"clusterName": None, "serviceName": None}
+
+    assert fresh.put_deployment(edited(example, forget)).status_code == 200
+
+
+@pytest.mark.parametrize("pw_hash", ["$2b$12$" + "a" * 53, "é" * 64])
+def test_a_hash_of_an_unknown_kind_is_taken_and_opens_to_nobody(fresh, example, pw_hash):
+    def unknown(doc):
+        user = next(user for user in doc["users"] if user["name"] == "backup-operator")
+        user["pwHash"] = pw_hash
+        if pw_hash.isascii():
+            del user["pwSalt"]
+
+    assert fresh.put_deployment(edited(example, unknown)).status_code == 200
+    fresh.log_in_as("backup-operator", "backup-operator-Pw-1")
+    assert fresh.get("/api/version").status_code == 401
+    fresh.log_in_as("admin", "admin")
+    assert fresh.get("/api/version").status_code == 200
+
+
+def test_a_directory_group_needs_its_auth_role_as_a_user_does(fresh, example):
+    def grant(doc):
+        doc["externalUserMappings"][0]["authRoles"].append({"name": "auditors"})
+
+    assert "'auditors'" in fresh.put_deployment(edited(example, grant)).json()["message"]
+
+
+def test_roles_of_a_user_that_are_no_list_are_a_400(fresh, example):
+    answer = fresh.put_deployment(edited(example, lambda doc: doc["users"][0].update(roles=True)))
+    assert (answer.status_code, "not a list" in answer.json()["message"]) == (400, True)
+
+
 def test_a_password_in_clear_becomes_a_hash(fresh):
     role = [{"displayName": "Full Administrator"}]
     body = json.dumps({"users": [{"name": "ops", "password": "clear", "authRoles": role}]}).encode()
