@@ -185,6 +185,7 @@ def _fits(pattern: Sequence[str], path: Sequence[str]) -> bool:
 
 # What changes in a deployment by itself, and why a comparison passes over it.
 _STATE = "a state, not a setting; read-only"  # M7.2
+_MACHINE = "what the host's agent reports; read-only"  # M10.1
 _SELF = "the server writes it by itself, nobody sets it"
 
 VOLATILE: tuple[Volatile, ...] = (
@@ -201,6 +202,11 @@ VOLATILE: tuple[Volatile, ...] = (
     Volatile("hostRef/hostname", "follows from the hostId"),  # U15
     Volatile("clusterRef/displayName", "follows from the cluster's name"),  # U15
     Volatile("replicationSchedules/*/nextRun", _STATE),
+    Volatile("hosts/*/roleRefs", "follows from the roles"),
+    *(
+        Volatile(f"hosts/*/{field}", _MACHINE)
+        for field in ("numCores", "numPhysicalCores", "totalPhysMemBytes", "distribution")
+    ),
     *(
         Volatile(field, _STATE)
         for field in (

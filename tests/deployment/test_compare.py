@@ -67,6 +67,21 @@ def test_an_upgrade_of_the_manager_shows_what_it_changed(recording: Find) -> Non
     assert comparison.not_comparable == []
 
 
+def test_what_agents_report_of_their_hosts_is_no_difference(recording: Find) -> None:
+    def report(document: dict[str, Any]) -> None:
+        for host in document["hosts"]:
+            host.update(numCores=8, numPhysicalCores=4, totalPhysMemBytes=2**34, roleRefs=[{"roleName": "x"}])
+            host["distribution"] = {"distributionType": "RHEL", "version": "8.8"}
+
+    plain = recording("example").read_bytes()
+    reported = json.loads(plain)
+    report(reported)
+    comparison = compared(json.dumps(reported).encode(), plain)
+    assert paths(comparison) == []
+    assert comparison.volatile > 0
+    assert compared(plain, json.dumps(reported).encode()).added == []
+
+
 def test_a_rotated_secret_is_one_difference_without_its_value(recording: Find) -> None:
     def rotate(document: dict[str, Any]) -> None:
         for item in document["managerSettings"]["items"]:
