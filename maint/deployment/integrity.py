@@ -22,14 +22,15 @@ TEXTS = (
     "name", "displayName", "type", "roleType", "version", "hostId", "hostname", "ipAddress", "rackId", "product",
     "stage", "clusterName", "serviceName", "roleConfigGroupName",
 )  # fmt: skip
-LISTS_OF_OBJECTS = ("parcels", "tags", "roleConfigGroupRefs", "dataContextRefs", "authRoles", "externalUserMappings")
+LISTS_OF_OBJECTS = (
+    "clusters", "users", "items", "parcels", "tags", "roleConfigGroupRefs", "dataContextRefs", "authRoles",
+    "externalUserMappings",
+)  # fmt: skip
 # Lists whose elements are objects: where one is null, something was lost.
-_OF_OBJECTS = frozenset({
-    "clusters", "services", "roles", "roleConfigGroups", "hosts", "users", "peers", "items", *LISTS_OF_OBJECTS,
-})  # fmt: skip
+_OF_OBJECTS = frozenset({"services", "roles", "roleConfigGroups", "hosts", "peers", *LISTS_OF_OBJECTS})
 _MEMBERS: Mapping[str, type[str | list[object] | dict[str, object]]] = {
     **dict.fromkeys(TEXTS, str),
-    **dict.fromkeys((*LISTS_OF_OBJECTS, "clusters", "users", "items"), list),
+    **dict.fromkeys(LISTS_OF_OBJECTS, list),
     **dict.fromkeys(("config", "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole"), dict),
 }
 _KINDS = {str: "text", list: "a list of objects", dict: "an object"}
@@ -233,6 +234,8 @@ class References:
     def account(self, kind: str, account: Fields) -> None:
         """Take a user or an external mapping: the auth roles that are no built-in ones must be in the document."""
         self._shapes.members(kind, account)
+        if account.get("roles") is not None:  # those of before API 30, names alone
+            self._shapes.lists(f"{kind} {account.get('name')}", account, "roles")
         names = [_ref(ref, "name") for ref in account.get("authRoles") or ()]
         self._granted.update(str(name) for name in names if name and not str(name).startswith(_BUILT_IN))
 
