@@ -182,6 +182,19 @@ def test_where_nobody_can_tell_how_passwords_are_hashed_the_rest_is_still_rehear
         assert said.code == 0, said.err
 
 
+def test_an_account_whose_hash_is_of_a_kind_without_a_salt_comes_back(loaded: Operator) -> None:
+    world = loaded.lab.world
+    with world.lock:
+        user = next(user for user in world.deployment["users"] if user["name"] == "backup-operator")
+        user["pwHash"] = "$2b$12$" + "a" * 53
+        del user["pwSalt"]
+        world.changed()
+    taken = loaded("backup", "create", "--open-window", "--yes")
+    assert taken.code == 0, taken.err
+    said = loaded("backup", "drill")
+    assert said.code == 0, said.err
+
+
 def test_the_last_good_drill_is_the_newest_that_passed() -> None:
     from datetime import UTC, datetime
 
