@@ -165,7 +165,8 @@ class UndoDeletions(VcStep[UndoDeletionsArguments]):
         live, wanted = cluster.resource(one.name), safety_net.signatures(raw)
         here = safety_net.signatures(live.raw) if live is not None else {}
         other = one.whole and live is not None and not same_resource(live, sendable_resource(raw))
-        going = [path for path in wanted if path in here and here[path] != wanted[path]]
+        beside = [path for path in here if one.whole and path not in wanted]
+        going = [*beside, *(path for path in wanted if path in here and here[path] != wanted[path])]
         if live is not None and (other or going):
             prove_kept(site.undo, one.files)
             yield from safety_net.seal_before(site, work, cluster, live, "", () if other else going)
@@ -185,6 +186,9 @@ class UndoDeletions(VcStep[UndoDeletionsArguments]):
             if sent[file.path] != wanted.get(file.path):
                 raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
         refuse_other_bytes(cluster, work, one.name, sent)  # only then is what is sealed dropped
+        for path in () if other else beside:
+            yield f"removing {path}, which was not there before"
+            cluster.delete_file(one.name, path)
         unread = unread_dags(cluster, one.name, [file.path for file in one.files])
         return f" with {show_count(len(one.files), 'file')}{unread}"
 

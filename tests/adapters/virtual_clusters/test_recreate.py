@@ -106,6 +106,17 @@ def test_the_old_definition_comes_back_too(there):
     assert there.api.jobs["etl"]["spark"] == {"file": "old.py", "future": [1]}
 
 
+def test_the_undo_takes_the_new_files_away_sealed_since_they_were_not_there_before(there):
+    run = re.search(r"`maint vc undo (\S+)` brings it back", there.maint(*words(there)).err)
+    assert run and there.api.files["code"] == NEW
+    back = there("undo", run[1], "--yes")
+    assert (back.code, there.api.files["code"]) == (0, OLD), back.err
+    again = re.search(r"`maint vc undo (\S+)` brings it back", back.err)
+    assert again, back.err
+    assert there("undo", again[1], "--yes").code == 0
+    assert there.api.files["code"] == NEW
+
+
 @pytest.fixture
 def dag(there: VcOperator) -> dict[str, Any]:
     """A DAG of that name in the job's place, awake although its file pauses it upon creation."""
