@@ -151,7 +151,9 @@ def decide(
         _refuse(resources, jobs)
         return Resolution(left_out=alone)
     if policy == "skip":
-        return Resolution(skipped_resources=resources, skipped_jobs=jobs, left_out=alone)
+        absent = [name for name in alone if name not in jobs]  # what is there stays in any case
+        return Resolution(skipped_resources=resources, skipped_jobs=jobs, left_out=absent)
+    jobs = [name for name in jobs if name not in alone]
     if policy == "replace":
         return Resolution(replaced_resources=resources, replaced_jobs=jobs, left_out=alone)
     new_resources = fresh_names(resources, {*names[0], *there[0]})

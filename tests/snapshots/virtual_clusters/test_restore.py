@@ -294,6 +294,24 @@ def test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted(
     assert awake(api) == set()
 
 
+@pytest.mark.parametrize(
+    ("policy", "told", "partly"),
+    [("skip", "kept as they are", False), ("replace", "LEFT OUT", True), ("rename", "LEFT OUT", True)],
+)
+def test_a_dag_that_would_start_by_itself_and_is_there_is_told_once_as_what_becomes_of_it(
+    ground: Ground, api: Api, run: Run, work: Notes, policy: str, told: str, partly: bool
+) -> None:
+    race(api)
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    api.jobs["racer"] = {"name": "racer", "type": "spark", "schedule": {"enabled": False}}
+    action = plan(ground, on_conflict=policy)
+    shown = [words for words in action.summary.split("; ") if ": " in words and "racer" in words.rpartition(": ")[2]]
+    assert [words.startswith(told) for words in shown] == [True], action.summary
+    result = run(RestoreCluster().apply(action, ground, work))
+    assert (result.partly, api.jobs["racer"]["type"]) == (partly, "spark"), result.detail
+
+
 def test_a_run_that_a_dag_started_before_it_was_paused_is_named_however_late_it_appears(
     ground: Ground, api: Api, run: Run, work: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
