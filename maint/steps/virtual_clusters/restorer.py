@@ -15,9 +15,11 @@ from maint.model.virtual_cluster import (
     Object,
     Resource,
     dag_schedule,
+    part_of,
     same_job,
     same_resource,
     sendable_resource,
+    text_of,
 )
 from maint.ports import Site, VirtualCluster, Work
 from maint.restore.conflicts import Resolution, definition_of, taken_names
@@ -359,6 +361,8 @@ class ClusterRestorer:
             found = list(hands.map(self._resource_differs, self._document.resources))
         live = self._once_read()
         for name in self._dags:
+            if name in live and not self._schedules.get(name):  # as far as the snapshot knows it starts nothing
+                self._watch(name, live[name])
             if name in live and not live[name].paused:  # its file woke it as it was read (J4.4)
                 live[name] = rest(self._cluster, name)
         self._look_for_runs()
@@ -371,9 +375,7 @@ class ClusterRestorer:
         names = [self._decided.job(job.name) for job in self._document.jobs if self.wanted(job)]
         for _ in looks(self._site.clock, PARSING, repeat(1.0)):
             live = {job.name: job for job in listed_jobs(self._cluster, names)}
-            if all(
-                name in live and dag_schedule(live[name].raw) == read for name, read in self._schedules.items() if read
-            ):
+            if all(name in live and _is_read(live[name], known) for name, known in self._schedules.items()):
                 break
         return live
 
@@ -425,6 +427,12 @@ def _same(live: Resource | None, kept: Resource) -> bool:
     if live is None or not same_resource(live, sendable_resource(kept.raw)):
         return False
     return {(file.path, file.signature) for file in live.files} == {(file.path, file.signature) for file in kept.files}
+
+
+def _is_read(dag: Job, known: Object) -> bool:
+    """Whether the server has read a DAG's file; one that it had not read for the snapshot has no `known` schedule."""
+    named = text_of(part_of(dag.raw, "airflow"), "dagID") != ""
+    return named and (not known or dag_schedule(dag.raw) == known)
 
 
 def _starts_by_itself(job: Job) -> bool:

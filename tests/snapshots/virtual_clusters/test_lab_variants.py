@@ -216,14 +216,15 @@ def read_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PARSED", 2.0)
 
 
-def make_racing(operator: Operator, folder: Path, name: str) -> None:
+def make_racing(operator: Operator, folder: Path, name: str, *, paused: bool = True) -> None:
     path = folder / f"{name}.py"
     path.write_text(RACING.format(name=name, cron="* * * * *"))
     call(operator, "resource", "create", "--name", f"{name}-dags")
     call(operator, "resource", "upload", "--name", f"{name}-dags", "--local-path", str(path))
     words = ("--dag-file", f"{name}.py", "--mount-1-resource", f"{name}-dags")
     call(operator, "job", "create", "--name", name, "--type", "airflow", *words)
-    call(operator, "job", "pause", "--name", name)
+    if paused:
+        call(operator, "job", "pause", "--name", name)
 
 
 def test_an_undo_that_may_start_a_dag_says_so_before_and_tells_its_runs_after(
@@ -269,3 +270,18 @@ def test_a_restored_dag_that_its_own_file_wakes_is_paused_again(
         said = call(operator, "restore", "--confirm", VC, *words, code=7)
     assert "DAG sleeper started by itself before it was paused" in said.err
     assert job(operator, "sleeper")["schedule"]["paused"] is True
+
+
+def test_a_dag_whose_file_the_server_had_not_read_for_the_snapshot_rests_once_it_reads_it_after_the_restore(
+    operator: Operator, tmp_path: Path, read_soon: None
+) -> None:
+    with switched(operator, "vc-dag-seconds", "600", SWITCHES["vc-dag-seconds"]):
+        make_racing(operator, tmp_path, "fresh", paused=False)
+        backup(operator)
+    call(operator, "job", "delete", "--name", "fresh")
+    words = ("--on-conflict", "skip", "--accept-dag-race")
+    with switched(operator, "vc-pause-unparsed", "overruled", "works"):
+        said = call(operator, "restore", "--confirm", VC, *words, code=7)
+    assert "DAG fresh started by itself before it was paused: `maint vc run kill --id" in said.err
+    schedule = job(operator, "fresh")["schedule"]
+    assert (schedule["cronExpression"], schedule["paused"]) == ("* * * * *", True)
