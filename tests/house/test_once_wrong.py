@@ -292,6 +292,8 @@ hidden jobs that use a resource were named by no deletion
     adapters/virtual_clusters/test_safety_net.py::test_a_job_that_no_list_shows_is_named_where_a_dag_calls_it
 one job that was deleted kept all schedules of a restored virtual cluster from going on
     snapshots/virtual_clusters/test_restore.py::test_a_job_that_was_deleted_since_its_restore_keeps_no_other_schedule_from_going_on_unless_it_was_named
+a restored DAG whose file had not been read when its snapshot was taken was awake once it was read
+    snapshots/virtual_clusters/test_lab_variants.py::test_a_dag_whose_file_the_server_had_not_read_for_the_snapshot_rests_once_it_reads_it_after_the_restore
 # Hosts
 the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents
@@ -411,6 +413,9 @@ a busy S3 service ended a backup with one SlowDown, a server with one stray 401 
     adapters/manager/test_login.py::test_a_stray_401_to_an_account_that_was_let_in_before_is_asked_again
 what an account may not look for on the manager's host was noted as absent, so that a restore did not miss it
     snapshots/parts/test_further.py::test_what_the_account_may_not_look_for_is_not_said_to_be_absent
+an export that a server would refuse was called restorable, and one whose accounts have another kind of hash failed its drill
+    deployment/test_judge.py::test_each_broken_rule_is_named
+    restore/drill/test_drill.py::test_an_account_whose_hash_is_of_a_kind_without_a_salt_comes_back
 # Damage to its own state
 a line written in part was glued to the next one
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
@@ -490,6 +495,10 @@ a file was replaced without a look at what changes
     steps/hosts/test_difference.py::test_the_plan_shows_what_changes_in_a_file_that_is_replaced_and_on_which_hosts
 the help of a playbook did not list its parameters
     cli/playbooks/test_writing.py::test_help_lists_the_parameters_with_type_default_and_meaning
+members of `apart` that had gone well were put back, and what follows an included playbook followed where it should not
+    engine/test_branches.py::test_a_member_that_went_well_or_waits_is_not_put_back_where_another_one_fails
+    engine/test_branches.py::test_what_follows_an_included_playbook_does_so_where_a_step_of_one_that_it_includes_was_begun
+    engine/test_branches.py::test_a_playbook_included_among_the_steps_that_follow_puts_back_only_where_it_fails_itself
 # Conventions
 colours came unasked, and completion knew no names
     cli/test_color.py::test_a_terminal_is_shown_colours_unless_somebody_wants_none
