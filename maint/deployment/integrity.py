@@ -28,10 +28,11 @@ LISTS_OF_OBJECTS = (
 )  # fmt: skip
 # Lists whose elements are objects: where one is null, something was lost.
 _OF_OBJECTS = frozenset({"services", "roles", "roleConfigGroups", "hosts", "peers", *LISTS_OF_OBJECTS})
+REFERENCES = frozenset({"hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole"})
 _MEMBERS: Mapping[str, type[str | list[object] | dict[str, object]]] = {
     **dict.fromkeys(TEXTS, str),
     **dict.fromkeys(LISTS_OF_OBJECTS, list),
-    **dict.fromkeys(("config", "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole"), dict),
+    **dict.fromkeys(("config", *REFERENCES), dict),
 }
 _KINDS = {str: "text", list: "a list of objects", dict: "an object"}
 
@@ -65,15 +66,18 @@ class Shapes:
         """Insist that known fields hold what they always do; an object that was left out by its rule is not seen."""
         for key, value in fields.items():
             due = _MEMBERS.get(key)
-            if due is None or value is None or (value.__class__ is due and due is not list):  # as nearly always
+            if due is None or value is None or (value.__class__ is due and due is str):  # as nearly always
                 continue
-            if due is str:
+            if key in REFERENCES:
+                fits = isinstance(value, dict) and list not in map(type, value.values())
+            elif due is str:
                 fits = not isinstance(value, list)  # a server reads a number for a text
             else:
                 fits = isinstance(value, due) and (due is dict or all(isinstance(one, dict) for one in value))
             if not fits:
                 owner = fields.get("name") or fields.get("hostId") or ""
-                self._wrong.append(f"{key} of {kind} {owner} is not {_KINDS[due]}")
+                what = "a reference" if key in REFERENCES else _KINDS[due]
+                self._wrong.append(f"{key} of {kind} {owner} is not {what}")
 
     def displaced(self, key: str, _: Mapping[str, object]) -> None:
         """Take an object that stands where a text or a list should."""

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from maint.deployment.accounts import Accounts
-from maint.deployment.integrity import LISTS_OF_OBJECTS, TEXTS, References, Shapes
+from maint.deployment.integrity import LISTS_OF_OBJECTS, REFERENCES, TEXTS, References, Shapes
 from maint.deployment.reader import Pairs, Reader, blocks
 from maint.deployment.reducer import KEEP, Fields, Reducer, Rules, drop
 from maint.deployment.secrets import (
@@ -33,7 +33,7 @@ COUNTED = (
 )  # fmt: skip
 _HOLDERS = (*ITEM_HOLDERS, *(f"{name}[]" for name in ITEM_HOLDER_LISTS))
 # Small objects that point to something else: kept until their owner is judged.
-_KEPT = ("hostRef", "clusterRef", "serviceRef", "roleConfigGroupRef", "roleConfigGroupRefs[]", "authRoles[]", "users[]")
+_KEPT = (*REFERENCES, "roleConfigGroupRefs[]", "authRoles[]", "users[]")
 # The rules that a redacted document breaks for being redacted.
 _OF_REDACTION = frozenset({"redaction", "administrator", "accounts"})
 
@@ -175,6 +175,7 @@ class Judge:
                 "managementService": references.management,
                 "hosts[]": references.host,
                 "users[]": self._user,
+                "users[].roles": partial(self._shapes.displaced, "roles"),
                 "peers[]": self._peer,
                 "authRoles[]": self._auth_role,
                 "externalUserMappings[]": self._mapping,

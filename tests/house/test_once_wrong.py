@@ -413,7 +413,8 @@ a busy S3 service ended a backup with one SlowDown, a server with one stray 401 
     adapters/manager/test_login.py::test_a_stray_401_to_an_account_that_was_let_in_before_is_asked_again
 what an account may not look for on the manager's host was noted as absent, so that a restore did not miss it
     snapshots/parts/test_further.py::test_what_the_account_may_not_look_for_is_not_said_to_be_absent
-an export that a server would refuse was called restorable, and one whose accounts have another kind of hash failed its drill
+an export that a server would refuse was called restorable, and a good one with another kind of hash failed its drill
+    campaigns/test_restorable.py::test_what_is_called_restorable_is_taken_by_a_server_that_lets_an_administrator_in
     deployment/test_judge.py::test_each_broken_rule_is_named
     restore/drill/test_drill.py::test_an_account_whose_hash_is_of_a_kind_without_a_salt_comes_back
 # Damage to its own state
