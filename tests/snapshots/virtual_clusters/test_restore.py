@@ -506,13 +506,18 @@ def _die_after(monkeypatch: pytest.MonkeyPatch, ground: Ground, name: str, calls
     monkeypatch.setattr(client, name, dying, raising=False)
 
 
-def test_schedules_go_on_in_the_order_of_before_and_only_those_that_were_awake(
-    ground: Ground, api: Api, run: Run, work: Notes
-) -> None:
+def two_schedules_rest(ground: Ground, api: Api, run: Run, work: Notes) -> None:
+    """Restore a virtual cluster of which two schedules were awake."""
     api.jobs["daily-vacuum"]["schedule"] = {"enabled": True, "cronExpression": "30 3 * * *"}
     run(take_alone(ground, VC, recipients_of(ground)))
     wipe(api)
     restore(ground, run, work)
+
+
+def test_schedules_go_on_in_the_order_of_before_and_only_those_that_were_awake(
+    ground: Ground, api: Api, run: Run, work: Notes
+) -> None:
+    two_schedules_rest(ground, api, run, work)
     (action,) = ResumeSchedules().plan(ResumeArguments(), ground)
     assert action.arguments["order"] == ["daily-vacuum", "nightly-pipeline"]
     run(ResumeSchedules().apply(action, ground, Notes()))
@@ -578,10 +583,7 @@ def test_a_schedule_whose_job_is_gone_keeps_no_other_from_going_on(ground: Groun
 def test_a_job_that_was_deleted_since_its_restore_keeps_no_other_schedule_from_going_on_unless_it_was_named(
     ground: Ground, api: Api, run: Run, work: Notes
 ) -> None:
-    api.jobs["daily-vacuum"]["schedule"] = {"enabled": True, "cronExpression": "30 3 * * *"}
-    run(take_alone(ground, VC, recipients_of(ground)))
-    wipe(api)
-    restore(ground, run, work)
+    two_schedules_rest(ground, api, run, work)
     del api.jobs["daily-vacuum"]
     (action,) = ResumeSchedules().plan(ResumeArguments(), ground)
     assert action.arguments["order"] == ["nightly-pipeline"]
