@@ -78,6 +78,10 @@ class Peer(Struct, frozen=True):
         other, _, number = self.connect_to.rpartition(":")
         return other.strip("[]"), int(number)
 
+    def trust(self) -> ssl.SSLContext:
+        """Return the TLS rules as they stand now: the authorities may have been replaced; Invalid where unusable."""
+        return _context(self.ca, self.insecure, self.ca_hint, tls.stamp(self.ca))
+
 
 class Transport:
     """Sends requests to one peer, from several threads at once; warns, in words, when certificates are not verified."""
@@ -317,11 +321,9 @@ class _Adapter(HTTPAdapter):
         most = self._peer.keep_open or _READS_AT_ONCE
         if scheme == "http":
             return _PlainPool(host, number, maxsize=most, through=through)
-        rules: dict[str, Any] = {"cert_reqs": self._context().verify_mode.name, "server_hostname": name}
-        return _TlsPool(host, number, maxsize=most, through=through, trusting=self._context, **rules)
-
-    def _context(self) -> ssl.SSLContext:
-        return _context(self._peer.ca, self._peer.insecure, self._peer.ca_hint, tls.stamp(self._peer.ca))
+        rules: dict[str, Any] = {"cert_reqs": self._peer.trust().verify_mode.name, "server_hostname": name}
+        # What a pool's connections know keeps it alive: not this adapter, which knows the pool.
+        return _TlsPool(host, number, maxsize=most, through=through, trusting=self._peer.trust, **rules)
 
 
 @lru_cache(maxsize=8)  # reading the system's authorities takes 20 ms, and most requests get a connection of their own

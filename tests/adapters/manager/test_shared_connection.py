@@ -1,10 +1,13 @@
 """Reads that follow each other share a connection; whatever may happen once only has one of its own."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from pytest_httpserver import HTTPServer
+from urllib3.connectionpool import HTTPConnectionPool
 
 from maint.adapters.http import transport
 from tests.adapters.manager.conftest import Bench
@@ -82,3 +85,19 @@ def test_a_read_that_comes_later_or_finds_its_connection_closed_gets_a_new_one(
     for _ in range(3):
         client.hosts()
     assert len(set(manager.by("GET /api/v4"))) == 6
+
+
+def test_of_a_connection_nothing_stays_behind_once_its_answer_is_read_however_long_a_command_goes_on_asking(
+    secure: Bench, tls: HTTPServer
+) -> None:
+    tls.expect_request("/api/version").respond_with_data("v49")
+    tls.expect_request("/api/v49/cm/license", method="POST").respond_with_json({})
+    client = secure.client()
+    gc.collect()
+    before = [id(one) for one in gc.get_objects() if isinstance(one, HTTPConnectionPool)]
+    for _ in range(3):
+        client.upload_license(b"x")
+    client.close()
+    del client
+    gc.collect()
+    assert [one for one in gc.get_objects() if isinstance(one, HTTPConnectionPool) and id(one) not in before] == []
