@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import SplitResult, unquote
@@ -35,6 +35,7 @@ from maint.retry import briefly
 try:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.loaders import create_loader
     from botocore.parsers import ResponseParserError
     from botocore.session import Session
 
@@ -52,6 +53,7 @@ _UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeE
 _WRITER = "maint-writer"
 _PASSING = re.compile(r"[^/]+/(under-way|lease|clock)/[^/]+")  # of a site: what goes again with the run that wrote it
 _BUCKET = re.compile(r"[\w.-]{1,255}", re.ASCII)  # what botocore sends at all; the services know better
+_descriptions = cache(create_loader)  # of services, which take most of the time that a client takes: for every store
 
 
 def opened(parts: SplitResult, access: Access) -> "S3Store":
@@ -178,6 +180,7 @@ class S3Store:
         service, session = self._service, Session()
         for variable in ("config_file", "credentials_file"):  # our own configuration counts, and no other
             session.set_config_variable(variable, "/dev/null")
+        session.register_component("data_loader", _descriptions())
         client = session.create_client(
             "s3",
             region_name=service.said.region,
