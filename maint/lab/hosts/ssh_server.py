@@ -197,6 +197,9 @@ def _back(far: socket.socket, channel: Channel) -> None:
 LOOPBACK = "127.0.0.1"
 _OWN = (LOOPBACK, "localhost")
 _LOG = "maint.lab.hosts.ssh_server"
+# Refused connections are what faults are made for: nothing to report on the lab's own standard error.
+logging.getLogger(_LOG).propagate = False
+logging.getLogger(_LOG).addHandler(logging.NullHandler())
 _WAIT = 5.0
 
 
@@ -225,9 +228,6 @@ class Door:
         admits: Admits,
         leads_to: LeadsTo = lambda _host, _port: None,
     ) -> None:
-        # Refused connections are what faults are made for: nothing to report on the lab's own standard error.
-        logging.getLogger(_LOG).propagate = False
-        logging.getLogger(_LOG).addHandler(logging.NullHandler())
         self.host_key = host_key
         self._machine, self._other_key, self._admits = machine, other_key, admits
         self._leads_to = leads_to
