@@ -34,6 +34,7 @@ settings.register_profile("campaign", settings.get_profile("maint"), max_example
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
 
 gc.disable()  # until all is collected, of which nothing goes
+_freeze = gc.freeze
 
 # Under `nohup` a hang-up is ignored, and so by every process that is started. A handler goes on ignoring it here, and
 # is not inherited: tests see the signals that they are about.
@@ -100,6 +101,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
     # A command freezes what there is when it begins: in a process that runs thousands, every lab that went before.
     gc.freeze = lambda: None  # type: ignore[assignment]
+
+
+def pytest_unconfigure() -> None:
+    gc.collect()
+    _freeze()  # pytest collects twice more, of which this process has no need
 
 
 def _file_of(nodeid: str) -> str:

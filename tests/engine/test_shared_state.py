@@ -43,7 +43,7 @@ from maint.snapshots.open_windows import RECORD, Window, announce, close_announc
 from maint.steps import flow as approval
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
-from tests.house.source import modules, tree
+from tests.house.source import modules, nodes, tree
 
 HEAD = "name: x\nsummary: X.\n"
 A, B = "  - {name: A, do: try.change, with: {target: a}}\n", "  - {name: B, do: try.change, with: {target: b}}\n"
@@ -966,7 +966,7 @@ def test_what_steps_keep_in_the_state_folder_goes_along_with_their_run():
             if isinstance(target, ast.Name)
         }
         imported = {alias.name for node in tree(path).body if isinstance(node, ast.ImportFrom) for alias in node.names}
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
                 right = ast.unparse(node.right)
                 if ast.unparse(node.left).split(".")[-1] == "state" and right not in imported:

@@ -27,6 +27,12 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return every node of a module's syntax tree, in any order: walking costs more than reading."""
+    return tuple(ast.walk(tree(path)))
+
+
+@cache
 def imports(path: Path) -> tuple[str, ...]:
     """Return the dotted names that a module imports, wherever the import stands, except for typing alone."""
     found: list[str] = []
@@ -48,7 +54,7 @@ def _running(module: ast.AST) -> Iterator[ast.AST]:
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Yield the name and the number of lines of every function of a module, docstring left out."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             documented = ast.get_docstring(node, clean=False) is not None
             skipped = 0

@@ -24,7 +24,7 @@ from maint.lab.faults import FAULTS
 from maint.lab.switches import SWITCHES
 from maint.model.plan import ParameterType
 from maint.steps.registry import STEPS
-from tests.house.source import PACKAGE, ROOT, modules, tree
+from tests.house.source import PACKAGE, ROOT, modules, nodes, tree
 
 HELP = PACKAGE / "help"
 TEXTS = [
@@ -78,7 +78,7 @@ def strings(path: Path) -> list[tuple[int, str]]:
     """Return the texts of a module with their lines, docstrings among them; what is filled in reads as X."""
     parts: set[int] = set()
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.JoinedStr):
             parts |= {id(value) for value in node.values}
             text = "".join(v.value if isinstance(v, ast.Constant) else "X" for v in node.values)

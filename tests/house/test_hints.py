@@ -13,7 +13,7 @@ from typer.main import get_command
 from maint import errors
 from maint.cli.app import app
 from maint.cli.open_site import _BARE
-from tests.house.source import modules, tree
+from tests.house.source import modules, nodes
 
 OURS = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.MaintError)}
 
@@ -25,7 +25,7 @@ def _name(node: ast.expr) -> str:
 def _failures() -> set[str]:
     """Return the names of all classes of the error tree, those that rooms add to it too."""
     found, before = set(OURS), 0
-    classes = [node for path in modules().values() for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+    classes = [node for path in modules().values() for node in nodes(path) if isinstance(node, ast.ClassDef)]
     while len(found) > before:
         before = len(found)
         found |= {one.name for one in classes if any(_name(base) in found for base in one.bases)}
@@ -33,7 +33,7 @@ def _failures() -> set[str]:
 
 
 def _made(path: Path, names: set[str]) -> Iterator[ast.Call]:
-    yield from (one for one in ast.walk(tree(path)) if isinstance(one, ast.Call) and _name(one.func) in names)
+    yield from (one for one in nodes(path) if isinstance(one, ast.Call) and _name(one.func) in names)
 
 
 def _says_what_next(call: ast.Call) -> bool:
@@ -75,13 +75,13 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield each text of a module with its line, docstrings apart; what is filled in reads X."""
     docs = {
         id(node.body[0].value)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
     }
-    inside = {
-        id(part) for node in ast.walk(tree(path)) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
-    } - {id(node) for node in ast.walk(tree(path)) if isinstance(node, ast.JoinedStr)}
-    for node in ast.walk(tree(path)):
+    inside = {id(part) for node in nodes(path) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)} - {
+        id(node) for node in nodes(path) if isinstance(node, ast.JoinedStr)
+    }
+    for node in nodes(path):
         if isinstance(node, ast.JoinedStr):
             parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
             yield node.lineno, "".join(map(str, parts))

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from tests.house.source import imports, modules
+from tests.house.source import imports, modules, nodes
 
 GROUND = {"errors"}
 NOUNS = {*GROUND, "model", "ports", "config", "render", "plugins"}
@@ -132,10 +132,8 @@ def test_no_import_goes_round_in_a_circle() -> None:
 def test_only_the_screen_prints() -> None:
     import ast
 
-    from tests.house.source import tree
-
     for name, path in modules().items():
-        called = (node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+        called = (node.func for node in nodes(path) if isinstance(node, ast.Call))
         calls = [one for one in called if isinstance(one, ast.Name) and one.id == "print"]
         assert not calls or name == "maint.cli.screen", f"{name} prints: give the words to a `Screen`, or yield them"
 
@@ -160,8 +158,6 @@ WRITERS = {
 def test_files_are_written_in_one_place_and_each_other_one_has_its_reason() -> None:
     import ast
 
-    from tests.house.source import tree
-
     def writes(node: ast.AST) -> bool:
         if isinstance(node, ast.Attribute):
             return node.attr in ("write_text", "write_bytes", "O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND")
@@ -170,7 +166,7 @@ def test_files_are_written_in_one_place_and_each_other_one_has_its_reason() -> N
         modes = [one.value for one in node.args[:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         return any(set(mode) <= set("rwaxbt+") and not {"r"} >= set(mode) - set("bt") for mode in modes)
 
-    found = {name for name, path in modules().items() if any(map(writes, ast.walk(tree(path))))}
+    found = {name for name, path in modules().items() if any(map(writes, nodes(path)))}
     ours = {name for name in found if not name.startswith("maint.lab")}
     assert ours - WRITERS.keys() == set(), "write by `maint/files.py`, else say in WRITERS why that does not do"
     assert WRITERS.keys() - ours == set(), "these write no file any more"

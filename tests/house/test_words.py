@@ -8,7 +8,7 @@ import pytest
 from maint.cli.app import COMMANDS
 from maint.cli.help.topics import names, text_of
 from maint.steps.registry import STEPS
-from tests.house.source import modules, tree
+from tests.house.source import modules, nodes
 from tests.steps.operator import maint
 
 # Sections of what the servers do (`maint help servers` has their index), types of Python, and how it spells "nothing".
@@ -21,13 +21,13 @@ USAGE = re.compile(r"(?<!\{)\{[A-Za-z_]+\}|<[^>]+>|\bNone\b|[<>]=?x\b|\bx[<>]")
 def messages(path):
     """Yield the texts of a module that are neither docstrings nor annotations."""
     passed = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             passed |= {id(part.value) for part in node.body if isinstance(part, ast.Expr)}
         for field in ("annotation", "returns", "slice"):
             if (found := getattr(node, field, None)) is not None:
                 passed |= {id(part) for part in ast.walk(found)}
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed:
             yield node.value
 
@@ -54,7 +54,7 @@ def test_no_message_names_a_class_of_python():
         f"{name}: {ast.unparse(node)}"
         for name, path in modules().items()
         if not name.startswith("maint.lab")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr == "__name__" and ast.unparse(node.value).startswith("type(")
     }
     assert found == CLASSES, "say it in words; what chooses or reports our own is in CLASSES"
@@ -93,7 +93,7 @@ COUNTED = re.compile(r" [a-z]+s\b(?! than)")
 
 def counted(path):
     """Yield numbers that are worked out on the spot, each with what stands behind it: `{len(hosts)} hosts`."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         for number, words in zip(node.values, node.values[1:], strict=False) if isinstance(node, ast.JoinedStr) else ():
             value = number.value if isinstance(number, ast.FormattedValue) else None
             if isinstance(value, ast.Call) and ast.unparse(value.func) == "len" and isinstance(words, ast.Constant):
