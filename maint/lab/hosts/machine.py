@@ -259,22 +259,21 @@ class Neighbours:
 
 
 def _shown(name: str, port: int, authorities: bytes) -> Shown | None:
-    looking, judging = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    looking.check_hostname, looking.verify_mode = False, ssl.CERT_NONE  # it is looked at, not believed
-    judging.check_hostname = False  # a name is judged by the caller
+    rules = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    rules.check_hostname = False  # a name is judged by the caller
     with suppress(ssl.SSLError):
-        judging.load_verify_locations(cadata=authorities.decode("ascii", "replace"))
+        rules.load_verify_locations(cadata=authorities.decode("ascii", "replace"))
     try:
-        certificate = ssl.DER_cert_to_PEM_cert(_peer(looking, name, port)).encode()
-    except OSError:
-        return None
-    try:
-        _peer(judging, name, port)
+        return Shown(_peer(rules, name, port), 0, "ok")
     except ssl.SSLCertVerificationError as error:
-        return Shown(certificate, error.verify_code, error.verify_message)
+        refused = error.verify_code, error.verify_message
     except OSError:
         return None
-    return Shown(certificate, 0, "ok")
+    rules.verify_mode = ssl.CERT_NONE  # it is looked at, not believed
+    try:
+        return Shown(_peer(rules, name, port), *refused)
+    except OSError:
+        return None
 
 
 def _peer(rules: ssl.SSLContext, name: str, port: int) -> bytes:
@@ -282,4 +281,4 @@ def _peer(rules: ssl.SSLContext, name: str, port: int) -> bytes:
         socket.create_connection(("127.0.0.1", port), 5) as plain,
         rules.wrap_socket(plain, server_hostname=name) as tls,
     ):
-        return tls.getpeercert(binary_form=True) or b""
+        return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"").encode()
