@@ -139,6 +139,7 @@ def near() -> Generator[None, None, None]:
     """A server on loopback is looked at again soon, as none far away that others use may be."""
     with pytest.MonkeyPatch.context() as patch:
         for name in (
+            "maint.adapters.manager.calls._PAUSE",
             "maint.snapshots.sources._PAUSE",
             "maint.steps.virtual_clusters.certificate._PAUSE",
             "maint.steps.virtual_clusters.restorer._PAUSE",

@@ -18,7 +18,8 @@ from maint.model.json import Json
 from maint.model.manager import Account, Place
 from maint.ports import Clock, Secrets
 
-_AGAIN = 2  # further tries of a read after a dropped connection, or an answer that may pass
+_AGAIN = 2  # further tries of a read after a dropped connection, or an answer that may pass (M2.4)
+_PAUSE = 2.0  # seconds before each of them
 _PASSING = (400, 401, 500, *LATER)  # go away by themselves; 401 to an account that was let in before (M2.2, M2.4)
 _MISSING = re.compile(r"\bnot found\b|does not exist", re.IGNORECASE)  # which some calls say with another code (M2.4)
 
@@ -47,13 +48,11 @@ class ManagerCalls:
         *,
         warn: Callable[[str], None],
         timeouts: Timeouts,
-        pause: float,
         proxy: str | None,
     ) -> None:
         self.settings = settings
         self.timeouts = timeouts
         self.clock = clock
-        self._pause = pause
         self._transport = Transport(peer_of(settings, proxy), timeouts, warn)
         self.session = ManagerSession(self._transport, settings, secrets, warn)
 
@@ -250,7 +249,7 @@ class ManagerCalls:
             except (NoAnswer, Transient) as failure:
                 if last or getattr(failure, "late", False):
                     raise
-            self.clock.sleep(self._pause)
+            self.clock.sleep(_PAUSE)
         raise AssertionError("the last try returns or raises")
 
     def _once(self, path: str, read: float, total: float) -> requests.Response:

@@ -47,11 +47,7 @@ _SINCE_INSTANCES = 41  # M10.5
 
 
 class ManagerClient:
-    """Talks to a manager; implements `ports.Manager`; warns where a certificate is not verified.
-
-    Args:
-        pause: seconds before a read is asked again after a dropped connection, or an answer that may pass (M2.4).
-    """
+    """Talks to a manager; implements `ports.Manager`; warns where a certificate is not verified."""
 
     def __init__(
         self,
@@ -61,11 +57,10 @@ class ManagerClient:
         *,
         warn: Callable[[str], None],
         timeouts: Timeouts | None = None,
-        pause: float = 2.0,
         proxy: str | None = None,
     ) -> None:
         limits = timeouts or Timeouts()
-        self._calls = ManagerCalls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy)
+        self._calls = ManagerCalls(settings, secrets, clock, warn=warn, timeouts=limits, proxy=proxy)
         self._meant: tuple[int, ...] = ()  # of answers to `clusterType`, what does not pass by itself
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ class Bench:
         settings = self.settings.model_copy(update=changes)
         settings = settings.in_clear() if allow_plain else settings
         ways = {"timeouts": self.timeouts, "proxy": self.proxy}
-        return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, pause=3, **ways)
+        return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, **ways)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.http import answers
+from maint.adapters.manager import calls
 from maint.errors import AnswerMissing, CannotReach, MaintError, Transient, WorkFailed
 from maint.model.secret import Secret
 from tests.adapters.manager.conftest import PASSWORD, Bench, answer, context_for, request_head
@@ -200,7 +201,7 @@ def test_a_dropped_connection_of_a_read_is_asked_again(bench: Bench, raw: Raw) -
             connection.sendall(answer("200 OK", b'{"items": []}'))
 
     assert bench.client(plain_port=after_version(raw, second_time)).hosts() == []
-    assert bench.clock.pauses == [3]
+    assert bench.clock.pauses == [calls._PAUSE]
 
 
 def test_a_delete_that_a_proxy_answers_names_the_answer(bench: Bench, server: HTTPServer) -> None:

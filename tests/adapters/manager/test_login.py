@@ -4,6 +4,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from maint.adapters.manager import calls
 from maint.config.schema import Bootstrap
 from maint.errors import Invalid, LoginRefused, WorkFailed
 from tests.adapters.manager.conftest import PASSWORD, Bench
@@ -105,7 +106,7 @@ def test_a_stray_401_after_login_is_asked_again(bench: Bench, plain: HTTPServer)
     plain.expect_oneshot_request("/api/v45/cm/version").respond_with_data("no", status=401)
     plain.expect_request("/api/v45/cm/version").respond_with_json({"version": "7.6.5"})
     assert bench.client().release() == "7.6.5"
-    assert bench.clock.pauses == [3]
+    assert bench.clock.pauses == [calls._PAUSE]
 
 
 def test_an_account_that_is_not_let_in_any_more_ends_the_tries(bench: Bench, plain: HTTPServer) -> None:
@@ -124,7 +125,7 @@ def test_a_stray_401_to_an_account_that_was_let_in_before_is_asked_again(bench: 
     client.forget_login()
     assert not client.log_in().bootstrap
     assert [_name(request).partition(":")[0] for request, _ in plain.log] == ["", "admin", "", "admin", "admin"]
-    assert bench.clock.pauses == [3]
+    assert bench.clock.pauses == [calls._PAUSE]
 
 
 def test_an_account_that_was_let_in_before_is_tried_twice_at_most(bench: Bench, plain: HTTPServer) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from maint.adapters.manager import decoding
+from maint.adapters.manager import calls, decoding
 from maint.config.schema import Api
 from maint.errors import CannotReach, LoginRefused, Transient, UsageError, WorkFailed
 from maint.model.json import Json
@@ -331,7 +331,7 @@ def test_a_failure_that_passes_is_asked_again_at_any_read_and_before_a_change(
         assert [request.method for request, _ in plain.log].count("PUT") == 1
     else:
         assert client.license() and not client.active_commands()
-    assert left == {at: 0} and set(bench.clock.pauses) == {3}
+    assert left == {at: 0} and set(bench.clock.pauses) == {calls._PAUSE}
 
 
 def test_a_line_that_dies_at_the_knock_is_no_manager_that_is_down(bench: Bench, plain: HTTPServer) -> None:
