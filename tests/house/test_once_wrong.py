@@ -513,7 +513,7 @@ inside words stood in front of users
     house/test_words.py::test_no_message_names_a_section_or_a_type
     house/test_words.py::test_no_step_kind_is_described_twice
     house/test_words.py::test_one_of_a_kind_is_told_without_the_s_of_several
-    restore/test_plan.py::test_digests_that_begin_alike_are_told_whole_where_the_plan_is_stale
+    restore/test_plan.py::test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot
 the first config could not take a backup
     config/test_sample.py::test_the_example_host_is_the_managers_whose_files_a_backup_reads
     cli/site/test_doctor.py::test_a_reason_is_told_once

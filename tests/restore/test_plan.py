@@ -5,8 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from maint.cli.schedule.units import references
 from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings
 from maint.config.stores import S3Bucket, S3Settings
@@ -40,8 +38,10 @@ def stale(said: Said, operator: Operator) -> None:
     assert operator.sent == []
 
 
-def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot(loaded):
-    plan = planned(loaded)
+def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot_by_reads_alone_and_no_secret_itself(loaded):
+    said = loaded("restore", "plan", "-o", "json")
+    assert said.code == 0, said.err
+    plan = said.json
     manager = loaded.lab.status()["manager"]
     assert plan["endpoints"]["serves"] == "tls"
     assert manager["tls"].endswith(f":{plan['endpoints']['tls']['port']}")
@@ -52,6 +52,13 @@ def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot(loaded):
     assert plan["snapshot"]["counts"]["clusters"] == 2
     assert plan["snapshot"]["age_seconds"] >= 0
     assert {"plan", "digest", "fingerprint"} <= plan.keys()
+    assert loaded.sent == []
+    password = Path(manager["password_file"]).read_text().strip()
+    assert password
+    assert password not in said.out + said.err
+    for user in loaded.lab.world.deployment["users"]:
+        assert str(user.get("pwSalt", "nothing")) not in said.out
+        assert str(user.get("pwHash", "nothing")) not in said.out
 
 
 def test_the_plan_names_the_keys_of_a_store_of_s3_with_the_secrets_that_are_asked_for():
@@ -83,87 +90,56 @@ def test_a_shared_state_s_own_secrets_are_asked_for_by_a_restore_and_by_what_is_
     assert wanted <= references(settings).keys()
 
 
-def test_no_secret_is_in_the_plan(loaded):
-    said = loaded("restore", "plan", "-o", "json")
-    password = Path(loaded.lab.status()["manager"]["password_file"]).read_text().strip()
-    assert password
-    assert password not in said.out + said.err
-    for user in loaded.lab.world.deployment["users"]:
-        assert str(user.get("pwSalt", "nothing")) not in said.out
-        assert str(user.get("pwHash", "nothing")) not in said.out
-
-
-def test_what_would_be_lost_is_told_by_meaning(loaded):
+def test_what_would_be_lost_is_told_by_meaning_to_people_in_twenty_differences_and_to_programs_in_all(loaded):
     change_rack(loaded, "/elsewhere")
-    with loaded.lab.world.lock:
-        loaded.lab.world.deployment["hosts"].append(
-            {"hostId": "h-new", "hostname": "new.example.internal", "ipAddress": "192.0.2.77", "rackId": "/default"}
-        )
-    lost = planned(loaded)["lost"]
-    assert (lost["counts"]["removed"], lost["counts"]["changed"], lost["counts"]["added"]) == (1, 1, 0)
-    assert lost["counts"]["not_comparable"] == len(lost["not_comparable"]) > 0
-    paths = {one["path"]: (one["before"], one["after"]) for one in lost["differences"]}
-    assert paths["hosts/h-new"][1] is None
-    assert "/elsewhere" in [before for before, _ in paths.values()]
-    text = loaded("restore", "plan").out
-    assert "1 place lost, 1 changed" in text
-    assert text.index("hosts/h-new") < text.index("/rackId")
-
-
-def test_people_see_twenty_differences_and_programs_all(loaded):
     with loaded.lab.world.lock:
         loaded.lab.world.deployment["hosts"] += [
             {"hostId": f"h-{n}", "hostname": f"n{n}.example.internal", "ipAddress": f"192.0.2.{n + 80}"}
             for n in range(30)
         ]
-    assert planned(loaded)["lost"]["counts"]["removed"] == 30
+    lost = planned(loaded)["lost"]
+    assert (lost["counts"]["removed"], lost["counts"]["changed"], lost["counts"]["added"]) == (30, 1, 0)
+    assert lost["counts"]["not_comparable"] == len(lost["not_comparable"]) > 0
+    paths = {one["path"]: (one["before"], one["after"]) for one in lost["differences"]}
+    assert paths["hosts/h-29"][1] is None
+    assert "/elsewhere" in [before for before, _ in paths.values()]
     text = loaded("restore", "plan").out
-    assert text.count("→ nothing") == 20
-    assert "and 10 more" in text
+    assert "30 places lost, 1 changed" in text
+    assert text.count("→ nothing") == 20 and "/rackId" not in text  # what would go comes first
+    assert "and 11 more" in text
 
 
-def test_exactly_the_plan_that_was_seen_is_carried_out(lost):
-    said = run(lost, planned(lost)["digest"])
+def test_exactly_the_plan_that_was_seen_is_carried_out_and_then_it_is_stale(lost):
+    plan = planned(lost)["digest"]
+    said = run(lost, plan)
     assert said.code == 0, said.err
     assert lost.puts == 1
+    stale(run(lost, plan), lost)
 
 
-def test_a_saved_plan_needs_no_flags_to_be_repeated(loaded, tmp_path):
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps(planned(loaded, "--open-window")))
-    said = run(loaded, str(path))
-    assert said.code == 0, said.err
-    assert loaded.run_of(said)["state"] == "done"
-
-
-def test_naming_the_newest_snapshot_is_the_same_plan_as_naming_none(loaded):
+def test_a_plan_is_the_same_where_its_snapshot_is_named_or_something_changes_by_itself(loaded):
     first = planned(loaded)
+    with loaded.lab.world.lock:
+        document = loaded.lab.world.deployment
+        document["hosts"].reverse()
+        for item in document["managerSettings"]["items"]:
+            if item["name"] == "CLUSTER_STATS_START":
+                item["value"] = "10/23/2012 10:30"
     assert planned(loaded, "--snapshot", first["snapshot"]["id"])["digest"] == first["digest"]
 
 
-def test_other_flags_are_another_plan(loaded):
-    stale(run(loaded, planned(loaded)["digest"], "--open-window"), loaded)
-
-
-def test_when_the_server_changed_the_plan_is_stale(loaded):
-    plan = planned(loaded)["digest"]
-    change_rack(loaded, "/elsewhere")
-    stale(run(loaded, plan), loaded)
-    change_rack(loaded, "/default")
-
-
-def test_digests_that_begin_alike_are_told_whole_where_the_plan_is_stale(loaded):
+def test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot(loaded):
     digest = planned(loaded)["digest"]
+    stale(run(loaded, digest, "--open-window"), loaded)
     other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
     said = run(loaded, other)
     stale(said, loaded)
-    assert f"it had {other}, now it would be {digest}" in said.err
-
-
-def test_when_a_newer_snapshot_came_the_plan_is_stale(loaded):
-    plan = planned(loaded)["digest"]
+    assert f"it had {other}, now it would be {digest}" in said.err  # told whole where they begin alike
+    change_rack(loaded, "/elsewhere")
+    stale(run(loaded, digest), loaded)
+    change_rack(loaded, "/default")
     back_up(loaded)
-    stale(run(loaded, plan), loaded)
+    stale(run(loaded, digest), loaded)
 
 
 def test_whatever_plan_passes_a_damaged_newer_snapshot_over_says_so(tmp_path: Path) -> None:
@@ -219,33 +195,15 @@ def test_on_a_new_machine_a_plan_names_a_newer_snapshot_that_is_gone_without_a_r
     assert first.count("NEWER") == 1 and told in first  # what was pruned has its record
 
 
-def test_what_changes_by_itself_makes_no_plan_stale(loaded):
-    plan = planned(loaded)["digest"]
-    with loaded.lab.world.lock:
-        document = loaded.lab.world.deployment
-        document["hosts"].reverse()
-        for item in document["managerSettings"]["items"]:
-            if item["name"] == "CLUSTER_STATS_START":
-                item["value"] = "10/23/2012 10:30"
-    assert planned(loaded)["digest"] == plan
-
-
-def test_a_plan_of_one_restore_is_stale_once_it_was_carried_out(lost):
-    plan = planned(lost)["digest"]
-    assert run(lost, plan).code == 0
-    stale(run(lost, plan), lost)
-
-
-@pytest.mark.parametrize("verb", ["plan", "run"])
-def test_a_damaged_manifest_is_refused(loaded, verb):
+def test_a_damaged_manifest_is_refused(loaded):
     snapshot = loaded("backup", "list", "-o", "json").json["snapshots"][0]["id"]
     path = loaded.lab.folder / "backups" / SITE / snapshot / "manifest.json"
     path.chmod(0o600)
     path.write_bytes(path.read_bytes() + b" ")
-    loaded.forget_requests()
-    said = loaded("restore", verb, "--snapshot", snapshot, "--confirm", SITE)
-    assert said.code == 5, said.err
-    assert "manifest cannot be believed" in said.err
+    for verb in ("plan", "run"):
+        said = loaded("restore", verb, "--snapshot", snapshot, "--confirm", SITE)
+        assert said.code == 5, said.err
+        assert "manifest cannot be believed" in said.err
     assert loaded.sent == []
 
 
@@ -280,29 +238,20 @@ def test_a_host_that_the_manager_knows_under_another_id_is_named_with_the_mappin
     assert not [one for one in mapped["unmapped"] if "_host" in str(one)]  # which name it still, and rightly so
 
 
-def test_a_mapped_restore_can_be_taken_up_again(lost):
+def test_a_mapped_restore_by_a_saved_plan_needs_no_flags_is_taken_up_again_and_leaves_nothing_in_plain(lost, tmp_path):
     lost.lab.break_("restore", "put-fails")
     name = planned(lost)["hosts"][1]["name"]
-    moved = f"{name}=new-id:new-02.example.internal:192.0.2.222"
-    assert lost.restore("--map-host", moved).code == 1
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(planned(lost, "--map-host", f"{name}=new-id:new-02.example.internal:192.0.2.222")))
+    assert run(lost, str(path)).code == 1
     lost.lab.repair()
     said = lost("playbook", "resume")
     assert said.code == 0, said.err
+    assert lost.run_of(said)["state"] == "done"
     assert "new-id" in [host["hostId"] for host in lost.lab.world.deployment["hosts"]]
-
-
-def test_nothing_of_a_mapped_document_is_left_on_disk_in_plain(lost):
-    name = planned(lost)["hosts"][1]["name"]
-    assert lost.restore("--map-host", f"{name}=new-id:new-02.example.internal:192.0.2.222").code == 0
     hashes = [user["pwHash"].encode() for user in lost.lab.world.deployment["users"] if "pwHash" in user]
     assert hashes
     files = [
         path for folder in (lost.state, lost.lab.folder / "backups") for path in folder.rglob("*") if path.is_file()
     ]
     assert not [path for path in files if any(one in path.read_bytes() for one in hashes)]
-
-
-def test_the_server_is_asked_for_nothing_but_reads_while_planning(loaded):
-    loaded.forget_requests()
-    planned(loaded)
-    assert loaded.sent == []

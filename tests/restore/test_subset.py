@@ -1,27 +1,45 @@
 """Clusters that the manager lacks come back from a full snapshot, and nothing that is there is touched."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from maint.deployment.document import parse
 from maint.errors import Refused
+from maint.lab.running import Lab
 from maint.model.manager import Cluster, Host
 from maint.restore.payload import Choice, choice_of, part_of
 from tests.restore.documents import all_roles, plain, recording
+from tests.steps.conftest import MakeLab, back_up
+from tests.steps.conftest import copy as copy_of
 from tests.steps.operator import Operator, Said
 
 ADD = "PUT /api/v49/cm/deployment?deleteCurrentDeployment=false"
+DS_2 = "ds-02.example.internal"
+
+
+@pytest.fixture(scope="module")
+def without(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lab, now down, from which a cluster was deleted."""
+    with Lab(copy_of(backed_up, tmp_path_factory.mktemp("without") / "lab")) as lab:
+        delete(Operator(lab))
+    return lab.folder
 
 
 @pytest.fixture
-def bereft(loaded: Operator) -> Operator:
+def bereft(make: MakeLab, without: Path) -> Operator:
     """An operator at a manager from which a cluster was deleted."""
-    said = loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01")
+    operator = make(template=without)
+    operator.forget_requests()
+    return operator
+
+
+def delete(operator: Operator) -> None:
+    said = operator("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01")
     assert said.code == 0, said.err
-    loaded.forget_requests()
-    return loaded
+    operator.forget_requests()
 
 
 def bring_back(operator: Operator, *words: str) -> Said:
@@ -38,22 +56,18 @@ def world(operator: Operator) -> dict[str, Any]:
     return deployment
 
 
-def test_a_cluster_comes_back_and_the_others_go_on_running(bereft):
-    before = clusters(bereft)
-    said = bring_back(bereft, "-o", "json")
+def test_a_cluster_comes_back_as_it_was_and_the_others_go_on_running(loaded):
+    of_before = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
+    delete(loaded)
+    before = clusters(loaded)
+    said = bring_back(loaded, "-o", "json")
     assert said.code == 0, said.err
-    assert bereft.sent == [ADD]
-    assert clusters(bereft) == {**before, "ecs-01": ["STOPPED"]}
+    assert loaded.sent == [ADD]
+    assert clusters(loaded) == {**before, "ecs-01": ["STOPPED"]}
     assert said.json["actions"][-1]["kind"] == "deployment.compare"
     assert said.json["actions"][-1]["outcome"] == "done"
-
-
-def test_it_is_the_cluster_that_it_was(loaded):
-    before = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
-    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
-    assert bring_back(loaded).code == 0
     after = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
-    assert after["services"] == before["services"]
+    assert after["services"] == of_before["services"]
 
 
 def test_it_comes_back_on_a_fresh_server_too(lost):
@@ -64,92 +78,71 @@ def test_it_comes_back_on_a_fresh_server_too(lost):
     assert lost.sent == [ADD]
 
 
-def test_the_display_name_will_do(bereft):
-    said = bereft("restore", "run", "--cluster", "Data Services ECS", "--yes")
-    assert said.code == 0, said.err
-
-
-def test_it_is_a_change_that_asks_and_no_destruction(bereft):
-    assert bereft("restore", "run", "--cluster", "ecs-01", given="no\n").code == 5
+def test_it_is_a_change_that_asks_and_no_destruction_also_by_its_display_name_and_without_a_safety_net(bereft):
+    words = ("restore", "run", "--cluster", "Data Services ECS", "--no-safety-net", "it is a lab")
+    assert bereft(*words, given="no\n").code == 5
     assert bereft.sent == []
-    assert bereft("restore", "run", "--cluster", "ecs-01", given="yes\n").code == 0
+    said = bereft(*words, given="yes\n")
+    assert said.code == 0, said.err
+    assert bereft.sent == [ADD]  # never with the flag that deletes the rest
 
 
-def test_a_cluster_that_is_there_is_refused(loaded):
-    loaded.forget_requests()
+def test_one_that_is_there_or_not_in_the_snapshot_or_has_a_taken_role_name_is_refused_before_anything_is_sent(loaded):
     said = bring_back(loaded)
-    assert (said.code, loaded.sent) == (5, [])
+    assert said.code == 5
     assert "the manager has a cluster 'ecs-01' already" in said.err
-
-
-def test_a_cluster_that_the_snapshot_lacks_is_refused(loaded):
-    loaded.forget_requests()
     said = loaded("restore", "run", "--cluster", "ecs-1", "--yes")
-    assert (said.code, loaded.sent) == (2, [])
+    assert said.code == 2
     assert "did you mean 'ecs-01'?" in said.err
-
-
-def test_a_role_name_that_is_taken_is_refused_before_anything_is_sent(loaded):
+    assert loaded.sent == []
     taken = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")["services"][0]["roles"][0]["name"]
-    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
+    delete(loaded)
     with loaded.lab.world.lock:
         world(loaded)["clusters"][0]["services"][0]["roles"][0]["name"] = taken
-    loaded.forget_requests()
     said = bring_back(loaded)
     assert (said.code, loaded.sent) == (5, [])
     assert f"role {taken}" in said.err
 
 
-def test_hosts_that_the_server_lacks_come_back_with_it(bereft):
+def test_hosts_that_the_server_lacks_come_back_and_one_under_another_id_is_refused_with_the_way_round_that_works(
+    bereft,
+):
     with bereft.lab.world.lock:
-        world(bereft)["hosts"] = [host for host in world(bereft)["hosts"] if not host["hostname"].startswith("ds-")]
-    said = bring_back(bereft)
-    assert said.code == 0, said.err
-    assert {"ds-01.example.internal", "ds-02.example.internal"} <= {host["hostname"] for host in world(bereft)["hosts"]}
-
-
-def test_a_host_under_another_id_is_refused_and_the_way_round_is_named_and_works(bereft):
-    with bereft.lab.world.lock:
-        host = next(one for one in world(bereft)["hosts"] if one["hostname"] == "ds-01.example.internal")
-        host["hostId"] = "another-id"
+        hosts = world(bereft)["hosts"] = [one for one in world(bereft)["hosts"] if one["hostname"] != DS_2]
+        next(one for one in hosts if one["hostname"] == "ds-01.example.internal")["hostId"] = "another-id"
     said = bring_back(bereft)
     assert (said.code, bereft.sent) == (5, [])
     assert "--map-host ds-01.example.internal=another-id" in said.err
-    said = bring_back(bereft, "--map-host", "ds-01.example.internal=another-id")
+    said = bring_back(bereft, "--map-host", "ds-01.example.internal=another-id", "--open-window")
     assert said.code == 0, said.err
+    assert [line for line in bereft.sent if line.startswith("PUT")] == [ADD]
+    assert DS_2 in {host["hostname"] for host in world(bereft)["hosts"]}
     roles = all_roles({"clusters": [one for one in world(bereft)["clusters"] if one["name"] == "ecs-01"]})
     assert "another-id" in {role["hostRef"]["hostId"] for role in roles}
 
 
-def test_hosts_without_a_role_that_the_manager_lacks_are_named_as_not_brought_back(loaded):
+def test_hosts_without_a_role_what_was_made_of_it_and_who_was_limited_to_it_are_named_as_not_brought_back(loaded):
+    mine, other = [{"clusterName": "ecs-01", "serviceName": "ecs"}], [{"clusterName": "base", "serviceName": "hdfs"}]
     with loaded.lab.world.lock:
         world(loaded)["hosts"].append(
             {"hostId": "idle", "hostname": "idle.example.internal", "ipAddress": "192.0.2.77"}
         )
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
-    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
-    words = "host idle.example.internal (without a role"
-    assert words not in loaded("restore", "plan", "--cluster", "ecs-01").out
-    with loaded.lab.world.lock:
-        world(loaded)["hosts"] = [one for one in world(loaded)["hosts"] if one["hostId"] != "idle"]
-    said = loaded("restore", "plan", "--cluster", "ecs-01")
-    assert f"not brought back, make it anew in the manager: {words}" in said.out, said.err
-    assert "to which cluster a host without roles belongs" in said.out
-
-
-def test_what_was_made_of_the_cluster_and_who_was_limited_to_it_is_named_as_not_brought_back(loaded):
-    mine, other = [{"clusterName": "ecs-01", "serviceName": "ecs"}], [{"clusterName": "base", "serviceName": "hdfs"}]
-    with loaded.lab.world.lock:
         world(loaded)["dataContexts"] = {
             "items": [{"name": "lake-1", "services": mine}, {"name": "lake-2", "services": other}]
         }
         limited = next(one for one in world(loaded)["authRoles"] if one["name"] == "ROLE_OPERATOR")
         limited["clusters"] = [{"clusterName": "ecs-01"}]
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
-    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
+    back_up(loaded)
+    delete(loaded)
+    idle = "host idle.example.internal (without a role"
+    assert idle not in loaded("restore", "plan", "--cluster", "ecs-01").out
+    with loaded.lab.world.lock:
+        world(loaded)["hosts"] = [one for one in world(loaded)["hosts"] if one["hostId"] != "idle"]
     said = loaded("restore", "plan", "--cluster", "ecs-01")
     words = "not brought back, make it anew in the manager: "
-    assert f"{words}data context lake-1" in said.out, said.err
+    assert f"{words}{idle}" in said.out, said.err
+    assert "to which cluster a host without roles belongs" in said.out
+    assert f"{words}data context lake-1" in said.out
     assert "lake-2" not in said.out
     assert f"{words}the limit of the user role Operator to cluster ecs-01" in said.out
 
@@ -170,14 +163,6 @@ def test_after_a_failure_the_run_is_taken_up_and_sends_once_more(bereft):
     assert bereft.sent == [ADD, ADD]
     purposes = [one["purpose"] for one in bereft("backup", "list", "-o", "json").json["snapshots"]]
     assert purposes == ["backup", "safety", "safety"]  # one for the delete, one for the restore
-
-
-def test_a_part_is_never_sent_with_the_flag_that_deletes_the_rest(bereft):
-    for words in ((), ("--no-safety-net", "it is a lab"), ("--open-window",)):
-        bring_back(bereft, *words)
-        bereft("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01")
-    puts = [line for line in bereft.sent if line.startswith("PUT")]
-    assert puts == [ADD, ADD, ADD]
 
 
 def test_the_part_holds_the_cluster_its_hosts_and_templates_and_nothing_else() -> None:
