@@ -259,7 +259,7 @@ a role group whose name two clusters have was changed in the first, and of two v
 a resource of somebody else was overwritten on resume
     snapshots/virtual_clusters/test_restore.py::test_what_somebody_else_made_is_not_overwritten_on_resume_either
     snapshots/virtual_clusters/test_restore.py::test_what_appears_after_a_kill_and_is_other_than_what_is_sent_is_left_alone
-    snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_of_that_name_is_a_conflict_too
+    snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_or_job_of_that_name_is_a_conflict_too
     snapshots/virtual_clusters/test_restore.py::test_what_appears_after_the_safety_snapshot_is_not_replaced_either
 a wrong address changed a foreign virtual cluster
     restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it
@@ -283,7 +283,7 @@ a damaged upload was blamed on somebody else
     snapshots/virtual_clusters/test_restore.py::test_a_damaged_upload_names_its_resource_and_is_replaced_on_resume
     snapshots/virtual_clusters/test_restore.py::test_jobs_whose_environment_could_not_be_built_are_held_back_and_named
 a plan gave counts where names were needed
-    snapshots/virtual_clusters/test_restore.py::test_the_plan_names_each_job_and_each_resource_that_comes_back
+    snapshots/virtual_clusters/test_restore.py::test_all_that_the_plan_names_comes_back_the_same_and_asleep_jobs_after_resources_and_dags_last
 an address that was refused printed its password
     cli/test_resume_values.py::test_an_address_with_a_password_is_refused_and_the_password_is_not_printed
 an undo of a run that replaced a file time and again left what the run itself had put there
@@ -291,7 +291,7 @@ an undo of a run that replaced a file time and again left what the run itself ha
 hidden jobs that use a resource were named by no deletion
     adapters/virtual_clusters/test_safety_net.py::test_a_job_that_no_list_shows_is_named_where_a_dag_calls_it
 one job that was deleted kept all schedules of a restored virtual cluster from going on
-    snapshots/virtual_clusters/test_restore.py::test_a_job_that_was_deleted_since_its_restore_keeps_no_other_schedule_from_going_on_unless_it_was_named
+    snapshots/virtual_clusters/test_restore.py::test_schedules_that_were_awake_go_on_in_the_order_of_before_without_a_job_deleted_since_unless_it_is_named
 a restored DAG whose file had not been read when its snapshot was taken was awake once it was read
     snapshots/virtual_clusters/test_lab_variants.py::test_a_dag_whose_file_the_server_had_not_read_for_the_snapshot_rests_once_it_reads_it_after_the_restore
 # Hosts

@@ -78,7 +78,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "names are taken": "snapshots/virtual_clusters/test_restore.py::test_what_is_there_is_refused_by_default",
         "what is there would": "snapshots/virtual_clusters/test_refused_replacements.py::test_nothing_is_replaced_before_all_that_comes_in_its_place_is_proven",
         "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
-        "LEFT OUT": "snapshots/virtual_clusters/test_restore.py::test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted",
+        "LEFT OUT": "snapshots/virtual_clusters/test_restore.py::test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted_and_told_once_as_what_becomes_of_it",
         "job … is held back": "snapshots/virtual_clusters/test_restore.py::test_jobs_whose_environment_could_not_be_built_are_held_back_and_named",
         "no restore into": "snapshots/virtual_clusters/test_restore.py::test_schedules_that_nobody_restored_must_be_named",
     },
@@ -200,7 +200,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
         "is not virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
         "is a DAG that is paused": "adapters/virtual_clusters/test_recreate.py::test_a_dag_that_is_paused_is_refused_before_anything_is_touched_since_it_would_come_back_awake",
-        "is taken": "snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_of_that_name_is_a_conflict_too",
+        "is taken": "snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_or_job_of_that_name_is_a_conflict_too",
     },
 }
 

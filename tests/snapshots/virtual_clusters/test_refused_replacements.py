@@ -18,8 +18,9 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.virtual_clusters.restore import RestoreCluster
 from tests.adapters.virtual_clusters.server import Api, _error
+from tests.campaigns.size import FULL
 from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
-from tests.snapshots.virtual_clusters.test_restore import Killed, Run, _die_after, awake, plan, race, snapshot
+from tests.snapshots.virtual_clusters.test_restore import Killed, Run, _die_after, awake, plan, race, snapshot, wipe
 
 __all__ = ["snapshot"]
 
@@ -57,32 +58,14 @@ def taken_up(ground: Ground, run: Run, work: Notes, action: Any, dies_after: str
     return result
 
 
-def test_a_job_that_a_killed_attempt_deleted_is_put_back_all_the_same(
-    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = {"enabled": True, "paused": False, "cronExpression": "@hourly"}
-    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": theirs}
-    action = plan(ground, on_conflict="replace")
-    refusing(monkeypatch, "_create_job", lambda body: body["name"] == "pi-estimate" and "spark" in body)
-    result = taken_up(ground, run, work, action, "delete_job")
-    assert "job pi-estimate is left out" in result.detail
-    assert "what was there is back; its schedule is paused" in result.detail
-    assert api.jobs["pi-estimate"]["schedule"]["cronExpression"] == "@hourly"
-    assert api.jobs["pi-estimate"]["schedule"]["paused"] is True
-
-
-@pytest.mark.parametrize("killed", [True, False])
 def test_a_resource_whose_successor_is_refused_is_put_back_with_its_files(
-    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, killed: bool
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.add_file("etl-scripts", "lib/mine.py", b"mine", hidden=True)
     api.add_file("etl-scripts", "basket.py", b"my basket")
     action = plan(ground, on_conflict="replace")
     refusing(monkeypatch, "_resources", lambda body: body["name"] == "etl-scripts" and not body["hidden"])
-    if killed:
-        result = taken_up(ground, run, work, action, "delete_resource")
-    else:
-        result = run(RestoreCluster().apply(action, ground, work))
+    result = run(RestoreCluster().apply(action, ground, work))
     assert "resource etl-scripts could not be made" in result.detail
     assert "invalid definition; what was there is back" in result.detail
     assert result.partly
@@ -132,11 +115,12 @@ def test_a_run_that_a_dag_began_as_it_was_put_back_is_named(
     assert "maint vc run kill --id 41" in result.detail
 
 
-@pytest.mark.parametrize("at", [0, 3, 9, 13])
+@pytest.mark.parametrize("at", [0, 3, 9, 12, 13] if FULL else [0, 3, 12])  # resource deleted, back; job deleted
 def test_killed_after_any_change_what_is_refused_leaves_what_was_there(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     api.add_file("etl-scripts", "lib/mine.py", b"mine", hidden=True)
+    api.add_file("etl-scripts", "basket.py", b"my basket")
     theirs = {"enabled": True, "paused": False, "cronExpression": "@hourly"}
     api.jobs["remote-pi"] = {"name": "remote-pi", "type": "spark", "schedule": theirs}
     action, calls = plan(ground, on_conflict="replace"), [0]
@@ -149,9 +133,13 @@ def test_killed_after_any_change_what_is_refused_leaves_what_was_there(
             run(RestoreCluster().apply(action, ground, work))
     work.resumed = True
     result: Result = run(RestoreCluster().apply(action, ground, work))
-    assert result.detail.count("what was there is back") == 2
-    assert api.files["etl-scripts"] == {"lib/mine.py": b"mine"}
-    assert api.jobs["remote-pi"]["schedule"]["cronExpression"] == "@hourly"
+    assert result.detail.count("what was there is back") == 2 and result.partly
+    assert "resource etl-scripts could not be made" in result.detail and "job remote-pi is left out" in result.detail
+    assert "what was there is back; its schedule is paused" in result.detail
+    assert api.resources["etl-scripts"]["hidden"] is True
+    assert api.files["etl-scripts"] == {"lib/mine.py": b"mine", "basket.py": b"my basket"}
+    schedule = api.jobs["remote-pi"]["schedule"]
+    assert (schedule["cronExpression"], schedule["paused"]) == ("@hourly", True)
     assert awake(api) == set()
 
 
@@ -170,25 +158,35 @@ def damage(ground: Ground, snapshot: Snapshot, resource: str, path: str, *, lost
             rotten.write(content[:-1] + bytes([content[-1] ^ 1]))
 
 
-@pytest.mark.parametrize("lost", [True, False])
-@pytest.mark.parametrize("what", ["a file in it", "its definition", "a job that needs it"])
 def test_nothing_is_replaced_before_all_that_comes_in_its_place_is_proven(
-    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, what: str, lost: bool
+    ground: Ground, api: Api, run: Run, snapshot: Snapshot
 ) -> None:
-    if what == "a job that needs it":
-        api.jobs["orders-ingest"] = {"name": "orders-ingest", "type": "spark", "schedule": {"enabled": False}}
-    else:
-        api.add_file("etl-scripts", "basket.py", b"theirs", hidden=what == "its definition")
-    api.add_file("etl-data", "mine.txt", b"mine")
-    before = copy.deepcopy((api.jobs, api.resources, api.files))
-    action = plan(ground, on_conflict="replace")
-    damage(ground, snapshot, "etl-scripts", "basket.py", lost=lost)
-    attempts = (lambda: run(RestoreCluster().apply(action, ground, work)), lambda: plan(ground, on_conflict="replace"))
-    for attempt in attempts:
-        with pytest.raises(Refused, match="would be replaced by what cannot be read") as caught:
-            attempt()
-        assert "etl-scripts" in caught.value.detail[0] and "maint backup heal" in str(caught.value.hint)
-    assert (api.jobs, api.resources, api.files) == before
+    def put(what: str) -> None:
+        wipe(api)
+        if what == "a job that needs it":
+            api.jobs["orders-ingest"] = {"name": "orders-ingest", "type": "spark", "schedule": {"enabled": False}}
+        else:
+            api.add_file("etl-scripts", "basket.py", b"theirs", hidden=what == "its definition")
+        api.add_file("etl-data", "mine.txt", b"mine")
+
+    actions = {}
+    for what in ("a file in it", "its definition", "a job that needs it"):
+        put(what)
+        actions[what] = plan(ground, on_conflict="replace")
+    for lost in (False, True):
+        damage(ground, snapshot, "etl-scripts", "basket.py", lost=lost)
+        for what, action in actions.items():
+            put(what)
+            before = copy.deepcopy((api.jobs, api.resources, api.files))
+            for attempt in (
+                lambda action=action: run(RestoreCluster().apply(action, ground, Notes())),
+                lambda: plan(ground, on_conflict="replace"),
+            ):
+                with pytest.raises(Refused, match="would be replaced by what cannot be read") as caught:
+                    attempt()
+                assert "etl-scripts" in caught.value.detail[0], (what, lost)
+                assert "maint backup heal" in str(caught.value.hint)
+            assert (api.jobs, api.resources, api.files) == before, (what, lost)
     assert [one.id for one in entries(ground)] == [snapshot.id]
 
 
