@@ -183,7 +183,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "the truststore password does not open": "steps/test_disaster_recovery.py::test_a_truststore_password_that_opens_nothing_fails_the_run_and_is_not_shown",
         "the configuration differs in N places": "steps/test_troubles.py::test_places_that_differ_from_the_snapshot_are_named",
         "the manager answered 503": "steps/test_disaster_recovery.py::test_a_manager_that_stays_unready_ends_a_restore_before_anything_is_sent_and_a_resume_goes_on",
-        "the plan is stale": "restore/test_plan.py::test_when_the_server_changed_the_plan_is_stale",
+        "the plan is stale": "restore/test_plan.py::test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot",
     },
     "schedule": {
         "a file of that name is there": "cli/schedule/test_schedule.py::test_a_file_of_somebody_else_is_never_replaced_and_never_removed",

@@ -1,6 +1,5 @@
 """Backup, wipe, restore, backup against the lab's virtual cluster, also with kill -9 in between."""
 
-import json
 import random
 import re
 import time
@@ -52,11 +51,16 @@ def asleep(operator: Operator) -> bool:
     )
 
 
-def wipe(operator: Operator) -> None:
-    for what in ("job", "resource"):
-        for one in listed(operator, what):
-            call(operator, what, "delete", "--name", one["name"])
-    assert state(operator) == ({}, {})
+def wipe(operator: Operator, *, resources: bool = True) -> None:
+    assert operator.lab.service
+    cluster = operator.lab.service.cluster(VC)
+    with cluster.lock:
+        for job in list(cluster.jobs.values()):
+            cluster.jobs.drop(job["name"])
+        for resource in list(cluster.resources.values()) if resources else ():
+            cluster.files.drop_all(resource["name"])
+            cluster.resources.drop(resource["name"])
+    assert listed(operator, "job") == [] and (listed(operator, "resource") == []) is resources
 
 
 def generate(operator: Operator, folder: Path, count: int) -> None:
@@ -86,7 +90,7 @@ def generate(operator: Operator, folder: Path, count: int) -> None:
 
 
 def test_backup_wipe_restore_backup_compares_equal(operator: Operator, tmp_path: Path) -> None:
-    generate(operator, tmp_path / "files", 12)
+    generate(operator, tmp_path / "files", size(4, 12))
     before = state(operator)
     assert operator("vc", "backup").code == 0
     wipe(operator)
@@ -136,29 +140,12 @@ def without_its_cluster(operator: Operator) -> None:
     assert said.code == 7, said.err
 
 
-def test_a_site_backup_is_partly_done_without_its_virtual_cluster(operator: Operator) -> None:
-    without_its_cluster(operator)
-    (snapshot,) = json.loads(operator("backup", "list", "-o", "json").out)["snapshots"]
-    assert snapshot["restorable"]
-    assert snapshot["virtual_clusters"][0]["problems"]
-
-
-def test_two_snapshots_of_virtual_clusters_alone_are_compared(operator: Operator) -> None:
-    assert operator("vc", "backup").code == 0
-    assert operator("vc", "job", "delete", "--name", "daily-vacuum", "--yes").code == 0
-    assert operator("vc", "backup").code == 0
-    one, other = (each["id"] for each in operator("backup", "list", "-o", "json").json["snapshots"])
-    assert operator("backup", "diff", one, one, "--exit-code").code == 0
-    said = operator("backup", "diff", one, other, "--exit-code", "-o", "json")
-    assert said.code == 8
-    assert said.json["virtual_clusters"][0]["name"] == VC
-    assert {found["name"] for found in said.json["virtual_clusters"][0]["differences"]} == {"daily-vacuum"}
-
-
 def test_what_a_backup_had_to_leave_out_is_told_and_hides_no_other_difference(operator: Operator) -> None:
     assert operator("backup", "create", "--open-window", "--yes").code == 0
     without_its_cluster(operator)
-    whole, partly = (one["id"] for one in operator("backup", "list", "-o", "json").json["snapshots"])
+    first, second = operator("backup", "list", "-o", "json").json["snapshots"]
+    assert second["restorable"] and second["virtual_clusters"][0]["problems"]
+    whole, partly = first["id"], second["id"]
     for words in (("diff", whole, partly), ("diff", partly, whole), ("drift", partly)):
         said = operator("backup", *words, "-o", "json")
         assert (said.code, said.json["same"]) == (0, True), said.err
@@ -167,24 +154,20 @@ def test_what_a_backup_had_to_leave_out_is_told_and_hides_no_other_difference(op
         assert operator("backup", *words, "--exit-code").code == 7
 
 
-def test_a_list_made_anew_looks_at_virtual_clusters_alone_as_deep_as_every_new_snapshot(operator: Operator) -> None:
-    assert operator("vc", "backup").code == 0
-    before = operator("backup", "list", "-o", "json").json["snapshots"]
-    made = operator("backup", "list", "--rebuild", "-o", "json").json["snapshots"]
-    assert [(one["verified"]["level"], one["verified"]["result"]) for one in made] == [(3, "verified")]
-    assert [one["verified"]["level"] for one in before] == [3]
-
-
-def test_a_copy_of_virtual_clusters_alone_is_proven_as_deep_as_the_original(operator: Operator) -> None:
+def test_virtual_clusters_alone_are_proven_as_deep_as_all_else_also_in_a_copy_and_by_a_list_made_anew(
+    operator: Operator,
+) -> None:
     config, second = Path(operator.config), operator.lab.folder / "second"
     config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n      copies: ['{second}']\n"))
     assert operator("vc", "backup").code == 0
-    for there in ((), ("--store", str(second))):
-        (one,) = operator("backup", "list", *there, "-o", "json").json["snapshots"]
-        assert (one["verified"]["level"], one["verified"]["result"]) == (3, "verified"), there
+    for words in ((), ("--store", str(second)), ("--rebuild",)):
+        (one,) = operator("backup", "list", *words, "-o", "json").json["snapshots"]
+        assert (one["verified"]["level"], one["verified"]["result"]) == (3, "verified"), words
 
 
-def test_a_snapshot_of_virtual_clusters_alone_has_no_configuration_to_compare(operator: Operator) -> None:
+def test_snapshots_of_virtual_clusters_alone_are_compared_and_have_no_configuration_to_compare(
+    operator: Operator,
+) -> None:
     assert operator("vc", "backup").code == 0
     (one,) = operator("backup", "list", "-o", "json").json["snapshots"]
     assert one["restorable"] is False
@@ -192,3 +175,11 @@ def test_a_snapshot_of_virtual_clusters_alone_has_no_configuration_to_compare(op
     assert operator("backup", "drift", one["id"]).code == 5
     assert operator("backup", "drift").code == 5
     assert operator("restore", "plan", "--snapshot", one["id"]).code == 5
+    assert operator("vc", "job", "delete", "--name", "daily-vacuum", "--yes").code == 0
+    assert operator("vc", "backup").code == 0
+    other = operator("backup", "list", "-o", "json").json["snapshots"][1]
+    assert operator("backup", "diff", one["id"], one["id"], "--exit-code").code == 0
+    said = operator("backup", "diff", one["id"], other["id"], "--exit-code", "-o", "json")
+    assert said.code == 8
+    assert said.json["virtual_clusters"][0]["name"] == VC
+    assert {found["name"] for found in said.json["virtual_clusters"][0]["differences"]} == {"daily-vacuum"}
