@@ -100,6 +100,11 @@ def cron(operator: Operator, name: str) -> str:
     return found
 
 
+def await_cron(operator: Operator, name: str, wanted: str) -> None:
+    while cron(operator, name) != wanted:
+        time.sleep(0.1)
+
+
 def upload_dag(operator: Operator, folder: Path, name: str, when: str) -> Said:
     path = folder / f"{name}.py"
     path.write_text(DAG.format(name=name, cron=when))
@@ -111,29 +116,24 @@ def make_dag(operator: Operator, folder: Path, name: str) -> None:
     upload_dag(operator, folder, name, "0 2 * * *")
     words = ("--dag-file", f"{name}.py", "--mount-1-resource", f"{name}-dags")
     call(operator, "job", "create", "--name", name, "--type", "airflow", *words)
-    while cron(operator, name) != "0 2 * * *":
-        pass
+    await_cron(operator, name, "0 2 * * *")
 
 
-def test_a_replaced_dag_runs_by_the_text_of_the_snapshot(operator: Operator, tmp_path: Path) -> None:
+def test_a_replaced_dag_runs_by_the_text_of_the_snapshot_and_an_upload_or_its_undoing_says_that_it_must_be_updated(
+    operator: Operator, tmp_path: Path
+) -> None:
     make_dag(operator, tmp_path, "hourly")
     backup(operator)
     said = upload_dag(operator, tmp_path, "hourly", "17 5 * * *")
-    assert "`maint vc job update --name hourly`" in said.err
+    told = "`maint vc job update --name hourly`"
+    assert told in said.err
+    assert told in call(operator, "undo", last_run(operator)).err
+    upload_dag(operator, tmp_path, "hourly", "17 5 * * *")
     call(operator, "job", "update", "--name", "hourly")
-    while cron(operator, "hourly") != "17 5 * * *":
-        pass
+    await_cron(operator, "hourly", "17 5 * * *")
     assert [one["property"] for one in drift(operator) if one["name"] == "hourly"] == ["schedule.cronExpression"]
     replace(operator)
     assert (cron(operator, "hourly"), drift_but_for_rest(operator)) == ("0 2 * * *", [])
-
-
-def test_an_upload_over_a_dag_file_that_is_undone_says_that_the_job_must_be_updated(
-    operator: Operator, tmp_path: Path
-) -> None:
-    make_dag(operator, tmp_path, "weekly")
-    upload_dag(operator, tmp_path, "weekly", "17 5 * * *")
-    assert "`maint vc job update --name weekly`" in call(operator, "undo", last_run(operator)).err
 
 
 @contextmanager
