@@ -16,7 +16,7 @@ from tests.restore.documents import DEPLOYMENTS, number
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=30,
+    max_leaves=8,
 )
 
 

@@ -65,16 +65,12 @@ def test_the_style_is_the_servers_byte_for_byte(deployment: Path) -> None:
     assert same >= len(lines) - 2 * len(salts_as_numbers["users"])
 
 
-def test_no_secret_of_any_deployment_is_left(deployment: Path) -> None:
-    shown = copy(deployment.read_bytes()).decode()
-    wanted = secrets(deployment)
-    assert wanted
-    assert [secret for secret in wanted if secret in shown] == []
-
-
-def test_a_copy_holds_as_much_as_its_original_and_one_secret_in_clear_is_seen(deployment: Path) -> None:
+def test_a_copy_compares_equal_holds_as_much_and_no_secret_and_one_in_clear_is_seen(deployment: Path) -> None:
     content = deployment.read_bytes()
     shown = copy(content)
+    wanted = secrets(deployment)
+    assert wanted
+    assert [secret for secret in wanted if secret in shown.decode()] == []
     verdict = Judge().verdict([shown])
     assert {**verdict.judgement.counts, "redacted": 0} == {**Judge().verdict([content]).judgement.counts, "redacted": 0}
     assert verdict.summary.secrets == 0
@@ -82,14 +78,9 @@ def test_a_copy_holds_as_much_as_its_original_and_one_secret_in_clear_is_seen(de
     for found in list(re.finditer(hidden, shown))[::20]:
         begin, end = found.span(found.lastindex or 0)
         assert Judge().verdict([shown[:begin] + b"in clear" + shown[end:]]).summary.secrets == 1
-
-
-def test_the_copy_compares_equal_to_its_original(deployment: Path) -> None:
-    content = deployment.read_bytes()
-    raw, shown = normalize(iter([content]), FINGERPRINT), normalize(iter([copy(content)]), FINGERPRINT)
-    found = compare(raw, shown)
-    assert found.not_comparable == []
-    assert [one for one in found.differences if "fp:" not in str(one.after)] == []
+    compared = compare(normalize(iter([content]), FINGERPRINT), normalize(iter([shown]), FINGERPRINT))
+    assert compared.not_comparable == []
+    assert [one for one in compared.differences if "fp:" not in str(one.after)] == []
 
 
 def test_a_known_secret_inside_free_text_is_replaced(
@@ -363,31 +354,32 @@ def test_what_only_speaks_of_a_secret_within_a_text_stays(text: str) -> None:
     assert veiled(text, lambda secret: f"[{secret}]") == text
 
 
+@pytest.mark.timeout(20)  # seconds, of which the longest takes a third of one
 @pytest.mark.parametrize(
     "text",
     [
-        "a=" * 200_000,
-        '"' * 400_000,
-        "://a:" * 80_000,
-        "<name>" * 70_000,
-        "<name>a</name><description>" * 20_000,
-        "<name>a</name><!--" * 20_000,
-        "<value>a</value>" * 20_000,
-        "password=x -D" * 20_000,
-        'password="' * 40_000,
-        " " * 400_000 + "=",
-        "-u a: " * 70_000,
-        "oracle:thin:a/" * 30_000,
-        'value="' * 60_000,
-        'name="a"' * 50_000,
-        "name: a " * 50_000,
-        "password: |\n " * 30_000,
-        "\\" * 400_000 + '"',
-        "-----BEGIN PRIVATE KEY-----" * 15_000,
+        "a=" * 50_000,
+        '"' * 100_000,
+        "://a:" * 20_000,
+        "<name>" * 17_500,
+        "<name>a</name><description>" * 5_000,
+        "<name>a</name><!--" * 10_000,
+        "<value>a</value>" * 5_000,
+        "password=x -D" * 5_000,
+        'password="' * 10_000,
+        " " * 100_000 + "=",
+        "-u a: " * 17_500,
+        "oracle:thin:a/" * 7_500,
+        'value="' * 15_000,
+        'name="a"' * 12_500,
+        "name: a " * 12_500,
+        "password: |\n " * 7_500,
+        "\\" * 100_000 + '"',
+        "-----BEGIN PRIVATE KEY-----" * 3_750,
     ],
 )
 def test_a_long_text_takes_time_only_by_its_length(text: str) -> None:
-    """Each would take hours if every beginning were followed to the end."""
+    """Each would take a minute and more if every beginning were followed to the end."""
     assert len(veiled(text, lambda _: "")) <= len(text)
 
 
