@@ -1,5 +1,6 @@
 """Pruning, holds and the list, on real stores with real signatures."""
 
+import copy
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 from maint.steps.snapshots.retention import HoldArguments, HoldSnapshot, PruneArguments, PruneSnapshots
-from tests.snapshots.conftest import Clock
+from tests.snapshots.conftest import EXAMPLE, Clock, Dated, Manager
+from tests.snapshots.conftest import Place as Site
 from tests.snapshots.liar import Liar
 from tests.snapshots.virtual_clusters.conftest import Notes
 
@@ -35,14 +37,29 @@ Place = Any  # the fixture of this folder's conftest.py
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
-def aged(place: Place, run: Callable[..., Any]) -> Place:
-    """A site with five daily backups, of which its policy keeps two."""
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A site with five daily backups, of which its policy keeps two; beside its folder a copy of that."""
+    folder = tmp_path_factory.mktemp("aged") / "site"
+    folder.mkdir()
+    place = Site(folder, EXAMPLE.read_bytes())
     backup = place.settings.backup.model_copy(update={"keep": Keep(last=2), "minimum": 1})
     place.settings = place.settings.model_copy(update={"backup": backup})
     for _ in range(5):
-        run(take(place))
+        list(take(place))
         place.clock.time += DAY
+    shutil.copytree(folder, folder.with_name("copy"))
+    return place
+
+
+@pytest.fixture
+def aged(laid_out: Place) -> Place:
+    """That site, its folder as it was laid out."""
+    folder, place = laid_out.root.parent, copy.copy(laid_out)
+    shutil.rmtree(folder)
+    shutil.copytree(folder.with_name("copy"), folder)
+    place.clock, place.keys, place.copies, place.seen = copy.copy(place.clock), [*place.keys], [], {}
+    place.store, place.manager = Dated(place.root, place.clock), Manager(EXAMPLE.read_bytes())
     return place
 
 

@@ -10,7 +10,7 @@ from maint.lab.create import SITE
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.virtual_clusters.info import lose
-from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.conftest import FAST, PASSWORD, copy
 from tests.steps.operator import Operator
 
 FIRST, SECOND = "Default-VC-abc12345", "analytics"
@@ -63,9 +63,7 @@ def make(tmp_path: Path) -> Iterator[MakeSite]:
     labs: list[Lab] = []
 
     def build(folder: Path) -> Operator:
-        place = tmp_path / "lab"
-        shutil.copytree(folder, place)
-        labs.append(Lab(place))
+        labs.append(Lab(copy(folder, tmp_path / "lab")))
         labs[-1].start()
         return Operator(labs[-1])
 

@@ -244,7 +244,7 @@ def test_a_new_address_in_the_config_needs_no_stop_but_proof_that_the_source_is_
     assert awake(standing, "spare") == []
 
 
-@pytest.mark.parametrize("lines", range(1, 80) if os.environ.get("MAINT_CAMPAIGN") else [7, 24])
+@pytest.mark.parametrize("lines", range(1, 80) if os.environ.get("MAINT_CAMPAIGN") else [24])
 def test_killed_anywhere_after_the_manager_is_back_nothing_is_done_twice(waiting: Operator, lines: int) -> None:
     addresses = [create(waiting, FIRST), create(waiting, SECOND)]
     told = [word for name, url in zip((FIRST, SECOND), addresses, strict=True)
