@@ -536,8 +536,8 @@ a restored platform had no Kerberos credentials, and nothing said so
     steps/services/test_credentials.py::test_credentials_are_made_before_the_platform_starts_and_the_password_is_kept_nowhere
     steps/services/test_credentials.py::test_the_restore_plan_says_what_the_snapshot_does_not_cover
 the database and the certificates of the manager could not be kept
-    snapshots/parts/test_database.py::test_a_dump_is_sealed_verified_said_and_its_password_is_nowhere
-    snapshots/parts/test_host_files.py::test_a_lost_certmanager_comes_back_before_the_restart_that_needs_it
+    snapshots/parts/test_database.py::test_a_dump_is_taken_where_it_is_asked_for_sealed_verified_said_and_its_password_is_nowhere
+    snapshots/parts/test_host_files.py::test_a_lost_certmanager_comes_back_before_the_restart_and_lost_options_without_the_line_of_the_window
 what a snapshot does not cover stood on one page alone
     snapshots/parts/test_further.py::test_the_recipe_beside_a_snapshot_says_all_that_it_does_not_cover
     steps/services/test_credentials.py::test_the_restore_plan_says_what_the_snapshot_does_not_cover

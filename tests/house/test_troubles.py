@@ -106,7 +106,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "diff": {
         "there is no snapshot": "snapshots/diff/test_diff.py::test_without_a_snapshot_the_way_to_one_is_named",
-        "begin with": "snapshots/diff/test_diff.py::test_the_beginning_of_several_ids_is_refused_with_all_of_them",
+        "begin with": "snapshots/diff/test_diff.py::test_drift_and_diff_by_command_and_of_an_id_that_two_begin_with_both_are_told",
         "is not what was stored": "snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used",
     },
     "drill": {
@@ -116,14 +116,14 @@ PROVOKED: dict[str, dict[str, str]] = {
         "TLS did not come up": "restore/drill/test_reasons.py::test_settings_that_name_no_keystore_keep_tls_down",
     },
     "heal": {
-        "this machine has no private key": "snapshots/heal/test_heal.py::test_a_machine_without_the_private_key_heals_nothing",
+        "this machine has no private key": "snapshots/heal/test_heal.py::test_a_file_of_references_or_a_sealed_one_heals_what_an_older_snapshot_cannot_and_only_with_the_private_key",
         "the password that was typed": "cli/backup/test_verify_words.py::test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped",
         "the configured password does not open": "cli/backup/test_verify_words.py::test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more",
         "is not redacted": "snapshots/heal/test_heal.py::test_nothing_is_stored_where_nothing_can_be_filled",
         "nothing … could be filled": "snapshots/heal/test_heal.py::test_nothing_is_stored_where_nothing_can_be_filled",
-        "values could not be filled": "snapshots/heal/test_heal.py::test_a_secrets_file_of_references_heals_what_an_older_snapshot_cannot",
-        "is open to others": "snapshots/heal/test_heal.py::test_a_secrets_file_of_references_heals_what_an_older_snapshot_cannot",
-        "must be a reference": "snapshots/heal/test_heal.py::test_a_value_in_the_clear_is_refused_in_a_file_that_is_not_sealed",
+        "values could not be filled": "snapshots/heal/test_heal.py::test_a_file_of_references_or_a_sealed_one_heals_what_an_older_snapshot_cannot_and_only_with_the_private_key",
+        "is open to others": "snapshots/heal/test_heal.py::test_a_file_of_references_or_a_sealed_one_heals_what_an_older_snapshot_cannot_and_only_with_the_private_key",
+        "must be a reference": "snapshots/heal/test_heal.py::test_a_file_of_references_or_a_sealed_one_heals_what_an_older_snapshot_cannot_and_only_with_the_private_key",
     },
     "install": {
         "S3 stores need botocore": "cli/test_packaging.py::test_a_store_of_s3_without_its_library_names_the_extra",

@@ -9,7 +9,6 @@ from maint.cli.schedule.units import references
 from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings
 from maint.config.stores import S3Bucket, S3Settings
 from maint.lab.create import SITE
-from maint.lab.running import Lab
 from maint.restore.preview import secrets_of
 from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, Said
@@ -142,14 +141,9 @@ def test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_
     stale(run(loaded, digest), loaded)
 
 
-def test_whatever_plan_passes_a_damaged_newer_snapshot_over_says_so(tmp_path: Path) -> None:
-    with Lab(tmp_path / "lab") as lab:
-        _says_so(Operator(lab))
-
-
-def _says_so(operator: Operator) -> None:
-    for _ in range(2):
-        back_up(operator)
+def test_whatever_plan_passes_a_damaged_newer_snapshot_over_says_so(loaded: Operator) -> None:
+    operator = loaded
+    back_up(operator)
     listed = operator("backup", "list", "-o", "json").json["snapshots"]
     older, newer = listed[0]["id"], listed[1]["id"]
     part = operator.lab.folder / "backups" / SITE / newer / "deployment.json.zst.age"

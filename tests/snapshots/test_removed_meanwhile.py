@@ -18,9 +18,9 @@ from maint.snapshots.records import PRUNE, drills, read_of
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import verify
 from tests.restore.drill.test_wrong_manager import Rehearsal
-from tests.snapshots.test_prune import aged, ids
+from tests.snapshots.test_prune import aged, ids, laid_out
 
-__all__ = ["aged"]
+__all__ = ["aged", "laid_out"]
 
 Run = Callable[..., Any]
 ANY = pytest.mark.parametrize("name", [MANIFEST, SIGNATURE, DEPLOYMENT, RECIPE])

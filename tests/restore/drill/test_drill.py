@@ -20,7 +20,7 @@ from maint.lab.running import Lab
 from maint.snapshots.records import Drill, last_good
 from tests.campaigns.size import size
 from tests.snapshots.conftest import DEPLOYMENTS, number
-from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.conftest import FAST, PASSWORD, back_up
 from tests.steps.operator import Operator
 
 
@@ -54,13 +54,21 @@ def test_a_drill_of_each_recording_passes(path: Path, tmp_path: Path) -> None:
     assert left_over() == []
 
 
-def test_the_evidence_is_a_signed_record_with_the_time_of_each_phase(loaded: Operator) -> None:
+def test_the_evidence_is_a_signed_record_with_the_time_of_each_phase_and_the_list_tells_its_age(
+    loaded: Operator,
+) -> None:
+    assert loaded("backup", "list", "-o", "json").json["last_drill"] is None
+    assert "drill: none" in loaded("backup", "list").out
     assert loaded("backup", "drill").code == 0
     (record,) = records(loaded)
     assert record["kind"] == "drill"
     names = [phase["name"] for phase in record["facts"]["phases"]]
     assert names == ["verify", "open", "licence", "put", "restart", "tls", "login", "compare"]
     assert record["facts"]["release"] == "7.6.5"
+    last = loaded("backup", "list", "-o", "json").json["last_drill"]
+    assert last["result"] == "passed"
+    assert last["age"] >= 0
+    assert last["snapshot"] in loaded("backup", "list").out
 
 
 def test_what_the_server_rejects_all_the_same_fails_with_its_own_words(loaded: Operator) -> None:
@@ -105,16 +113,6 @@ def test_level_four_of_a_verification_is_a_drill(loaded: Operator) -> None:
     assert len(records(loaded)) == 1
 
 
-def test_the_list_tells_the_age_of_the_last_good_drill(loaded: Operator) -> None:
-    assert loaded("backup", "list", "-o", "json").json["last_drill"] is None
-    assert "drill: none" in loaded("backup", "list").out
-    assert loaded("backup", "drill").code == 0
-    last = loaded("backup", "list", "-o", "json").json["last_drill"]
-    assert last["result"] == "passed"
-    assert last["age"] >= 0
-    assert last["snapshot"] in loaded("backup", "list").out
-
-
 def test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up(loaded: Operator) -> None:
     part = next((loaded.lab.folder / "backups").rglob("deployment.json.zst.age"))
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
@@ -143,7 +141,7 @@ def test_what_a_killed_drill_leaves_is_swept_by_the_next_one(loaded: Operator) -
 
 
 def test_an_interrupted_drill_leaves_nothing(loaded: Operator) -> None:
-    process = loaded.start("backup", "drill", "--switch", "put-seconds=600")
+    process = loaded.fork("backup", "drill", "--switch", "put-seconds=600")
     until_it_has_a_lab(process)
     process.terminate()
     _, err = process.communicate(timeout=200)
@@ -189,8 +187,7 @@ def test_an_account_whose_hash_is_of_a_kind_without_a_salt_comes_back(loaded: Op
         user["pwHash"] = "$2b$12$" + "a" * 53
         del user["pwSalt"]
         world.changed()
-    taken = loaded("backup", "create", "--open-window", "--yes")
-    assert taken.code == 0, taken.err
+    back_up(loaded)
     said = loaded("backup", "drill")
     assert said.code == 0, said.err
 

@@ -1,5 +1,6 @@
 """Why a drill fails: reasons that the help page names, provoked."""
 
+from tests.steps.conftest import back_up
 from tests.steps.operator import Operator
 
 
@@ -24,6 +25,6 @@ def test_settings_that_name_no_keystore_keep_tls_down(loaded: Operator) -> None:
         if one["name"] == "KEYSTORE_PATH":
             one["value"] = ""
     loaded.lab.world.changed()
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    back_up(loaded)
     said = loaded("backup", "drill")
     assert (said.code, "TLS did not come up" in said.err) == (1, True), said.err

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from maint.adapters.seal import AgeSeal
 from maint.config.schema import PartsSettings
 from maint.deployment.secrets import readable
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.lab.running import Lab
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.heal import fill, heal, values_of
-from maint.snapshots.parts import DATABASE, read_deployment, read_part
-from tests.steps.operator import Operator
+from maint.snapshots.parts import DATABASE, from_bytes, read_deployment, read_part
 
 
 def hidden(value: Any) -> Any:
@@ -165,11 +164,13 @@ def test_a_redacted_export_comes_back_into_the_manager(make: Any) -> None:
     assert restored.code == 0, restored.err
 
 
-def test_a_secrets_file_of_references_heals_what_an_older_snapshot_cannot(make: Any, tmp_path: Path) -> None:
+def test_a_file_of_references_or_a_sealed_one_heals_what_an_older_snapshot_cannot_and_only_with_the_private_key(
+    make: Any, tmp_path: Path
+) -> None:
     operator = make()
     assert operator("backup", "create", "--yes").code == 7
     listed = operator("backup", "list", "-o", "json").json["snapshots"]
-    redacted = listed[-1]["id"]
+    full, redacted = listed[0]["id"], listed[-1]["id"]
     file = tmp_path / "secrets.yaml"
     file.write_text("managerSettings/LDAP_BIND_PW: env:LDAP_PW\n")
     file.chmod(0o644)
@@ -183,12 +184,6 @@ def test_a_secrets_file_of_references_heals_what_an_older_snapshot_cannot(make: 
     assert "Canary" not in said.out + said.err
     written = subprocess.run(["grep", "-rl", "Canary-Ldap", str(operator.lab.folder)], capture_output=True, text=True)
     assert written.stdout == ""
-
-
-def test_a_value_in_the_clear_is_refused_in_a_file_that_is_not_sealed(make: Any, tmp_path: Path) -> None:
-    operator = make()
-    assert operator("backup", "create", "--yes").code == 7
-    redacted = operator("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
     file = tmp_path / "secrets.json"
     file.write_text('{"managerSettings/LDAP_BIND_PW": "Canary-In-The-Clear"}')
     file.chmod(0o600)
@@ -196,15 +191,16 @@ def test_a_value_in_the_clear_is_refused_in_a_file_that_is_not_sealed(make: Any,
     assert said.code == 3
     assert "Canary" not in said.err
     sealed = tmp_path / "secrets.json.age"
-    recipient = next(line for line in Path(operator.config).read_text().splitlines() if "age1" in line)
-    from maint.adapters.seal import AgeSeal
-    from maint.snapshots.parts import from_bytes
-
+    config = Path(operator.config)
+    recipient = next(line for line in config.read_text().splitlines() if "age1" in line)
     with sealed.open("wb") as target:
         AgeSeal().encrypt(from_bytes(file.read_bytes()), target, [recipient.strip().strip('- "')])
     sealed.chmod(0o600)
     said = operator("backup", "heal", redacted, "--secrets", str(sealed), "-o", "json")
     assert said.json["filled"] == 1, said.err
+    config.write_text("".join(line for line in config.read_text().splitlines(True) if "identity:" not in line))
+    said = operator("backup", "heal", redacted, "--from", full)
+    assert (said.code, "no private key" in said.err) == (5, True), said.err
 
 
 def test_a_user_without_a_hash_that_an_outside_directory_keeps_is_no_gap() -> None:
@@ -240,23 +236,8 @@ def test_a_document_that_is_not_the_one_stored_is_not_healed_from(place: Any, ru
         read_deployment(place, older)
 
 
-def test_a_machine_without_the_private_key_heals_nothing(make: Any) -> None:
+def test_a_dry_run_tells_what_would_be_filled_or_why_nothing_would(make: Any) -> None:
     operator = make()
-    assert operator("backup", "create", "--yes").code == 7
-    listed = operator("backup", "list", "-o", "json").json["snapshots"]
-    path = Path(operator.config)
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
-    said = operator("backup", "heal", listed[-1]["id"], "--from", listed[0]["id"])
-    assert (said.code, "no private key" in said.err) == (5, True), said.err
-
-
-def test_a_dry_run_tells_what_would_be_filled_or_why_nothing_would(tmp_path: Path) -> None:
-    with Lab(tmp_path / "lab") as lab:
-        _tells_what_would_be_filled(Operator(lab))
-
-
-def _tells_what_would_be_filled(operator: Operator) -> None:
-    assert operator("backup", "create", "--open-window", "--yes").code == 0
     assert operator("backup", "create", "--yes").code == 7
     assert operator("vc", "backup", "--yes").code == 0
     full, redacted, clusters = (one["id"] for one in operator("backup", "list", "-o", "json").json["snapshots"])

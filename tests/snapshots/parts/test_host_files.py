@@ -17,7 +17,11 @@ def action(said: Any, kind: str) -> Any:
     return next(one for one in said.json["actions"] if one["kind"] == kind)
 
 
-def test_a_lost_certmanager_comes_back_before_the_restart_that_needs_it(lost: Any) -> None:
+def test_a_lost_certmanager_comes_back_before_the_restart_and_lost_options_without_the_line_of_the_window(
+    lost: Any,
+) -> None:
+    options = lost.options.read_bytes()
+    lost.options.unlink()
     folder = lost.root / CERTMANAGER
     before = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert before
@@ -27,6 +31,8 @@ def test_a_lost_certmanager_comes_back_before_the_restart_that_needs_it(lost: An
     assert action(said, "hostfiles.restore")["outcome"] == "done"
     after = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert after == before
+    assert lost.options.read_bytes() == options
+    assert b"redaction" not in options
 
 
 def test_what_is_on_the_host_stays_as_it_is_path_by_path(lost: Any) -> None:
@@ -41,16 +47,6 @@ def test_what_is_on_the_host_stays_as_it_is_path_by_path(lost: Any) -> None:
     assert (password.read_bytes(), stat.S_IMODE(password.stat().st_mode)) == (kept, mode)
     found = action(said, "hostfiles.restore")
     assert found["value"]["files"] == [f"/{CERTMANAGER}/private/.global_truststore.pw"]
-
-
-def test_an_options_file_kept_while_the_window_was_open_comes_back_without_its_line(lost: Any) -> None:
-    assert lost.options.exists()
-    content = lost.options.read_bytes()
-    lost.options.unlink()
-    said = lost.restore()
-    assert said.code == 0, said.err
-    assert lost.options.read_bytes() == content
-    assert b"redaction" not in content
 
 
 def test_a_missing_guid_refuses_before_anything_is_sent_and_says_how_to_get_it(lost: Any, tmp_path: Path) -> None:

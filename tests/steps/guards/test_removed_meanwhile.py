@@ -4,10 +4,9 @@ from typing import Any
 
 from maint.snapshots import prune
 from maint.steps.guards import cluster_proof
-from tests.snapshots.conftest import place, run
-from tests.snapshots.test_prune import aged, ids
+from tests.snapshots.test_prune import aged, ids, laid_out
 
-__all__ = ["aged", "place", "run"]
+__all__ = ["aged", "laid_out"]
 YEAR = 365 * 86400.0
 
 
