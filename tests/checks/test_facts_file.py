@@ -77,7 +77,9 @@ def test_an_answer_of_a_form_that_nobody_foresaw_is_told_in_our_own_words(whole:
 
 
 def places(value: Any, path: Place = ()) -> Iterator[Place]:
-    """Yield the place of everything in the file, but for the plan, which its own check judges."""
+    """Yield the place of everything, but for the plan, which its own check judges, and a second host as the first."""
+    if path == ("hosts", 1):
+        return
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
