@@ -17,8 +17,8 @@ a store that lied between proof and use, or till the last block, had a forged de
     lab/manager/test_truth.py::test_a_server_may_commit_at_the_closing_brace_though_the_body_is_cut_afterwards
     snapshots/test_parts.py::test_nothing_of_a_forged_part_is_given_out_before_it_is_refused
     snapshots/test_parts.py::test_a_forged_part_as_long_as_the_true_one_is_refused_before_its_first_byte
-    steps/guards/test_put.py::test_a_restore_that_is_taken_up_sends_nothing_while_another_part_than_the_deployment_has_rotted
-    steps/ecs/test_retire.py::test_what_alone_brings_a_virtual_cluster_back_and_has_rotted_when_the_hosts_turn_comes_stops_it
+    steps/guards/test_put.py::test_a_restore_that_is_taken_up_proves_no_less_and_keeps_what_was_there_once_and_what_changed_meanwhile
+    steps/ecs/test_retire.py::test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it_until_it_is_put_back
 an answer that only says that one is to come passed for the server's refusal, so that a deployment could be sent twice
     adapters/manager/test_interim.py::test_what_says_that_an_answer_is_to_come_is_not_the_answer
 a plan was carried out from another manifest than it was made from
@@ -182,7 +182,7 @@ a manager's server that its restart had stopped and not started was waited for b
 # What was done without being asked, or said and not so
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing
-    steps/test_clusters.py::test_what_resume_would_still_do_is_shown_and_nothing_is_sent
+    steps/test_clusters.py::test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown
     steps/test_window.py::test_a_dry_run_of_resume_shows_what_is_left_and_leaves_the_window_as_it_is
 deleting a resource broke the jobs of others
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_resource_names_who_mounts_it
@@ -206,7 +206,7 @@ a key could not be changed, and nobody knew whose key opens the backups
     cli/site/test_doctor.py::test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot
     snapshots/test_escrow.py::test_who_became_a_recipient_later_cannot_open_it
 a command that had failed was waited for on every resume
-    steps/test_clusters.py::test_a_command_that_failed_is_sent_anew_on_resume_and_not_waited_for
+    steps/test_clusters.py::test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown
     steps/services/test_services.py::test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again_on_resume
 a server that never came up was not restarted again
     steps/test_disaster_recovery.py::test_a_server_that_did_not_come_up_is_restarted_again_on_resume
@@ -299,7 +299,6 @@ the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents
     cli/hosts/test_check.py::test_the_status_of_a_site_says_when_the_managers_certificate_ends
 deleting a cluster failed because a script of the parcel stays
-    steps/ecs/test_retire.py::test_a_deletion_ends_well_although_the_scripts_of_the_parcel_stay_on_the_hosts
     steps/ecs/test_retire.py::test_the_hosts_are_cleaned_between_stop_and_delete_and_nothing_else_is_touched
 a choice that asks nothing passed
     cli/hosts/test_check.py::test_a_choice_that_asks_nothing_is_unknown_and_no_pass
@@ -376,7 +375,7 @@ accepting redacted backups accepted broken ones
     cli/test_exits.py::test_what_is_redacted_and_broken_besides_is_never_accepted_nor_sent_through_a_window
 one dropped connection ended a stop
     steps/test_clusters.py::test_five_troubles_in_a_row_end_no_wait_and_six_do
-    steps/test_clusters.py::test_a_passing_trouble_while_polling_is_lived_through
+    steps/test_clusters.py::test_a_passing_trouble_while_polling_is_lived_through_and_one_that_stays_is_not
 keys that a newer server adds were a difference
     deployment/test_hostile.py::test_a_key_that_a_newer_server_adds_to_each_configuration_is_no_setting
 an answer of a proxy to a delete was never named

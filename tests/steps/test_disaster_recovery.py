@@ -453,16 +453,6 @@ def test_missing_certificates_that_no_snapshot_keeps_are_told_before_anything_is
     assert loaded.sent == []
 
 
-def test_a_redacted_snapshot_is_not_restored_whatever_is_asked(loaded):
-    taken = loaded("backup", "create", "-o", "json")
-    assert taken.code == 7
-    audit_only = taken.json["actions"][0]["value"]["id"]
-    loaded.forget_requests()
-    said = loaded.restore("--snapshot", audit_only)
-    assert said.code == 5, said.err
-    assert loaded.sent == []
-
-
 def test_a_stale_plan_is_refused(lost):
     digest = lost("restore", "plan", "--manager-only", "-o", "json").json["digest"]
     lost.restore()

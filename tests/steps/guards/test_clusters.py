@@ -58,25 +58,27 @@ def refused(said: Said, reason: str) -> None:
     assert "hint:" in said.err
 
 
-@pytest.mark.parametrize("verb", ["stop", "delete"])
-def test_without_a_backup_nothing_is_touched(loaded, verb):
+def test_without_a_backup_or_with_one_that_is_audit_only_or_of_virtual_clusters_alone_nothing_is_touched(loaded):
     shutil.rmtree(store(loaded))
     loaded.forget_requests()
-    refused(loaded("cluster", verb, "ecs-01", "--confirm", "ecs-01", "--yes"), "there is no backup in")
-    assert loaded.sent == []
-
-
-def test_a_backup_of_virtual_clusters_alone_proves_nothing_and_is_called_that(loaded):
-    shutil.rmtree(store(loaded))
+    for verb in ("stop", "delete"):
+        refused(loaded("cluster", verb, "ecs-01", "--confirm", "ecs-01", "--yes"), "there is no backup in")
+        assert loaded.sent == [], verb
     assert loaded("vc", "backup").code == 0
     refused(delete(loaded), "holds virtual clusters alone")
     assert loaded.sent == []
+    assert loaded("backup", "create").code == 7
+    said = delete(loaded)
+    refused(said, "nothing is destroyed")
+    assert ("maint backup create --open-window" in said.err, loaded.sent) == (True, [])
 
 
-def test_a_backup_that_is_too_old_stops_no_cluster(loaded):
+def test_a_backup_that_is_too_old_stops_or_deletes_no_cluster(loaded):
     loaded.forget_requests()
-    refused(loaded("cluster", "stop", "base", "--yes", "--max-age", "1ms"), "and 0.0s is allowed")
-    assert loaded.sent == []
+    for words in (("stop", "base", "--yes"), ("delete", "base", "--confirm", "base")):
+        said = loaded("cluster", *words, "--max-age", "1ms")
+        refused(said, "and 0.0s is allowed")
+        assert ("maint backup create --open-window" in said.err, loaded.sent) == (True, []), words
 
 
 def test_a_damaged_backup_proves_nothing(loaded):
@@ -86,12 +88,18 @@ def test_a_damaged_backup_proves_nothing(loaded):
 
 
 def test_a_backup_without_the_cluster_proves_nothing_and_an_older_one_with_it_does(loaded):
-    older = snapshots(loaded)[0]["id"]
-    assert delete(loaded).code == 0
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    older, world = snapshots(loaded)[0]["id"], loaded.lab.world
+    with world.lock:
+        whole = world.deployment
+        base, _ecs = whole["clusters"]
+        templates = [one for one in whole["hostTemplates"]["items"] if one["clusterRef"]["clusterName"] == "base"]
+        world.deployment = {**whole, "clusters": [base], "hostTemplates": {"items": templates}}
+        world.changed()
+    back_up(loaded)
     newer = snapshots(loaded)[-1]["id"]
-    said = loaded("restore", "run", "--cluster", "ecs-01", "--snapshot", older, "--yes")
-    assert said.code == 0, said.err
+    with world.lock:
+        world.deployment = whole
+        world.changed()
     planned = delete(loaded, "--dry-run")
     assert f"proven by snapshot {older}" in planned.out
     shutil.rmtree(store(loaded) / older)
@@ -99,21 +107,29 @@ def test_a_backup_without_the_cluster_proves_nothing_and_an_older_one_with_it_do
     assert loaded.sent == []
 
 
-@pytest.mark.parametrize("verb", ["stop", "delete"])
-def test_what_was_taken_before_the_manager_was_upgraded_proves_nothing(loaded, verb):
+def test_what_was_taken_before_the_manager_was_upgraded_proves_nothing(loaded):
     with loaded.lab.world.lock:
         loaded.lab.world.deployment["versionInfo"]["version"] = "7.11.3"
-    confirmed = ("--yes",) if verb == "stop" else ("--api-only", "--confirm", "ecs-01")
+    verbs = {"stop": ("--yes",), "delete": ("--api-only", "--confirm", "ecs-01")}
     loaded.forget_requests()
-    refused(loaded("cluster", verb, "ecs-01", *confirmed), "would not come back here: the server is release 7.11.3")
-    assert loaded.sent == []
+    for verb, confirmed in verbs.items():
+        refused(loaded("cluster", verb, "ecs-01", *confirmed), "would not come back here: the server is release 7.11.3")
+        assert loaded.sent == [], verb
     back_up(loaded)
-    said = loaded("cluster", verb, "ecs-01", *confirmed)
+    for verb, confirmed in verbs.items():
+        said = loaded("cluster", verb, "ecs-01", *confirmed)
+        assert said.code == 0, said.err
+
+
+def test_what_is_kept_through_the_window_is_restorable_and_proves_nothing_and_the_window_is_closed_at_each_end(loaded):
+    loaded.lab.break_("delete", "error-500")
+    options = loaded.options.read_bytes()
+    assert delete(loaded, "--open-window").code == 1
+    assert (loaded.options.read_bytes(), loaded.window) == (options, False)
+    loaded.lab.repair()
+    said = loaded("playbook", "resume")
     assert said.code == 0, said.err
-
-
-def test_a_safety_copy_proves_nothing(loaded):
-    assert delete(loaded, "--open-window").code == 0
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (options, False, [])
     assert [(item["purpose"], item["restorable"]) for item in snapshots(loaded)] == [
         ("backup", True),
         ("safety", True),
@@ -124,18 +140,13 @@ def test_a_safety_copy_proves_nothing(loaded):
     refused(delete(loaded), "there is no backup in")
 
 
-def test_what_is_at_rest_already_needs_no_proof(loaded):
+def test_what_is_at_rest_needs_no_proof_to_be_stopped_once_more_or_started(loaded):
     assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
     shutil.rmtree(store(loaded))
     loaded.forget_requests()
     said = loaded("cluster", "stop", "ecs-01", "--yes")
     assert said.code == 0, said.err
     assert loaded.sent == []
-
-
-def test_starting_needs_no_proof(loaded):
-    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
-    shutil.rmtree(store(loaded))
     assert loaded("cluster", "start", "ecs-01", "--yes").code == 0
 
 
@@ -148,21 +159,6 @@ def test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only(loa
     kept = snapshots(loaded)[-1]
     assert (kept["purpose"], kept["restorable"]) == ("safety", False)
     assert f"safety snapshot {kept['id']}, audit-only" in said.json["actions"][-1]["detail"]
-
-
-def test_with_the_window_what_is_kept_is_restorable_and_the_window_is_closed_again(loaded):
-    options = loaded.options.read_bytes()
-    said = delete(loaded, "--open-window")
-    assert said.code == 0, said.err
-    assert snapshots(loaded)[-1]["restorable"] is True
-    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (options, False, [])
-
-
-def test_a_failed_delete_leaves_no_window_open(loaded):
-    loaded.lab.break_("delete", "error-500")
-    options = loaded.options.read_bytes()
-    assert delete(loaded, "--open-window").code == 1
-    assert (loaded.options.read_bytes(), loaded.window) == (options, False)
 
 
 def test_a_playbook_lints_clean_without_naming_a_guard_and_is_guarded(loaded, tmp_path):
@@ -203,19 +199,29 @@ def test_a_reason_must_be_one(loaded):
     assert (said.code, loaded.sent) == (2, [])
 
 
-def test_a_resumed_delete_keeps_the_present_state_once(loaded):
+def made(operator: Operator, uuid: str) -> None:
+    """Have the clusters be those of this UUID."""
+    with operator.lab.world.lock:
+        for cluster in operator.lab.world.deployment["clusters"]:
+            cluster["uuid"] = f"{uuid}-{cluster['name']}"
+
+
+def test_a_resumed_delete_is_proven_no_less_and_keeps_the_present_state_once_and_what_changed_meanwhile_too(loaded):
+    made(loaded, "first")
     loaded.lab.break_("delete", "error-500")
     assert delete(loaded).code == 1
-    loaded.lab.repair()
-    said = loaded("playbook", "resume")
-    assert said.code == 0, said.err
+    assert loaded("playbook", "resume").code == 1
     assert purposes(loaded) == ["backup", "safety"]
-
-
-def test_a_resumed_delete_keeps_what_changed_meanwhile_too(loaded):
-    loaded.lab.break_("delete", "error-500")
-    assert delete(loaded).code == 1
     loaded.lab.repair()
+    loaded.forget_requests()
+    made(loaded, "second")
+    refused(loaded("playbook", "resume"), "cluster ecs-01 is another one than the plan was made for")
+    assert loaded.sent == []
+    made(loaded, "first")
+    damage(loaded, snapshots(loaded)[0]["id"])
+    refused(loaded("playbook", "resume"), "is not proven restorable")
+    assert loaded.sent == []
+    damage(loaded, snapshots(loaded)[0]["id"])  # the same byte turns back
     with loaded.lab.world.lock:
         loaded.lab.world.deployment["managerSettings"]["items"][0]["value"] = "changed since"
     said = loaded("playbook", "resume")
@@ -224,34 +230,14 @@ def test_a_resumed_delete_keeps_what_changed_meanwhile_too(loaded):
     assert f"safety snapshot {snapshots(loaded)[-1]['id']}" in said.err
 
 
-@pytest.mark.parametrize("verb", ["stop", "delete"])
-def test_a_cluster_that_was_made_anew_under_the_same_name_is_not_what_a_run_that_is_taken_up_is_about(loaded, verb):
-    def made(uuid: str) -> None:
-        with loaded.lab.world.lock:
-            for cluster in loaded.lab.world.deployment["clusters"]:
-                cluster["uuid"] = f"{uuid}-{cluster['name']}"
-
-    made("first")
-    if verb == "stop":
-        loaded.lab.break_("commands", "command-rejected")
-        assert loaded("cluster", "stop", "ecs-01", "--yes").code == 1
-    else:
-        loaded.lab.break_("delete", "error-500")
-        assert delete(loaded).code == 1
+def test_a_cluster_that_was_made_anew_under_the_same_name_is_not_what_a_stop_that_is_taken_up_is_about(loaded):
+    made(loaded, "first")
+    loaded.lab.break_("commands", "command-rejected")
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 1
     loaded.lab.repair()
-    made("second")
+    made(loaded, "second")
     loaded.forget_requests()
     refused(loaded("playbook", "resume"), "cluster ecs-01 is another one than the plan was made for")
-    assert loaded.sent == []
-
-
-def test_a_resumed_delete_proves_no_less(loaded):
-    loaded.lab.break_("delete", "error-500")
-    assert delete(loaded).code == 1
-    loaded.lab.repair()
-    damage(loaded, snapshots(loaded)[0]["id"])
-    loaded.forget_requests()
-    refused(loaded("playbook", "resume"), "is not proven restorable")
     assert loaded.sent == []
 
 
@@ -281,8 +267,7 @@ def test_what_is_required_of_a_backup_by_name_is_the_same(loaded, tmp_path):
     refused(loaded("playbook", "run", str(path)), "is not proven restorable")
 
 
-@pytest.mark.parametrize("verb", ["stop", "delete"])
-def test_a_namesake_on_other_hosts_proves_nothing(loaded: Operator, verb: str) -> None:
+def test_a_namesake_on_other_hosts_proves_nothing(loaded: Operator) -> None:
     """A store that two managers share, or a config that was copied and points elsewhere, brings it within reach."""
     world = loaded.lab.world
     text = json.dumps(world.deployment)
@@ -290,11 +275,10 @@ def test_a_namesake_on_other_hosts_proves_nothing(loaded: Operator, verb: str) -
         text = text.replace(host["hostId"], f"0f0f0f0f-0000-4000-8000-{number:012}")
     world.deployment = json.loads(text)
     loaded.forget_requests()
-    said = loaded(
-        "cluster", verb, "ecs-01", *(["--api-only"] if verb == "delete" else []), "--confirm", "ecs-01", "--yes"
-    )
-    refused(said, "holds a cluster ecs-01 on other hosts, none of which it has here")
-    assert loaded.sent == []
+    for words in (("stop",), ("delete", "--api-only")):
+        said = loaded("cluster", *words, "ecs-01", "--confirm", "ecs-01", "--yes")
+        refused(said, "holds a cluster ecs-01 on other hosts, none of which it has here")
+        assert loaded.sent == [], words
 
 
 @pytest.fixture
@@ -308,18 +292,15 @@ def read_only(loaded):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_nothing_is_stopped_where_no_store_takes_what_is_kept_of_the_present_state(read_only):
+    for words in (
         ("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01"),
         ("restore", "run", "--manager-only", "--confirm", SITE),
         ("manager", "restore", "--confirm", SITE),
-    ],
-)
-def test_nothing_is_stopped_where_no_store_takes_what_is_kept_of_the_present_state(read_only, words):
-    said = read_only(*words)
-    assert (said.code, read_only.sent) == (5, []), said.err
-    assert "no store takes a backup" in said.err and "mounted read-only" in said.err
-    assert "`--no-safety-net REASON` goes without" in said.err
-    planned = read_only(*words, "--dry-run", "--no-safety-net", "the store is read-only")
-    assert planned.code == 0, planned.err
+    ):
+        said = read_only(*words)
+        assert (said.code, read_only.sent) == (5, []), said.err
+        assert "no store takes a backup" in said.err and "mounted read-only" in said.err, words
+        assert "`--no-safety-net REASON` goes without" in said.err, words
+        planned = read_only(*words, "--dry-run", "--no-safety-net", "the store is read-only")
+        assert planned.code == 0, planned.err
