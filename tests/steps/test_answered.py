@@ -1,14 +1,12 @@
 """What became of a deployment whose answer is lost: a restart that was seen says it, or a person, and nothing else."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from maint.config import yaml
-from maint.errors import TimedOut
 from maint.lab.create import SITE
 from maint.lab.http.messages import ApiError
 from maint.lab.manager import put_deployment
@@ -17,15 +15,10 @@ from maint.steps.restore import deployment
 from tests.steps.operator import Operator
 
 
-@pytest.mark.parametrize(
-    ("answer", "fault", "puts"), [("yes", "put-answer-lost", 1), ("no", "connection-dropped", 2)], ids=["yes", "no"]
-)
-def test_what_a_person_answers_is_done_without_a_restart(
-    lost: Operator, monkeypatch: pytest.MonkeyPatch, answer: str, fault: str, puts: int
-) -> None:
+def test_what_a_person_answers_is_done_without_a_restart(lost: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "PATIENCE", 0.1)
     monkeypatch.setattr(deployment.Replaced, "there", lambda *_: False)  # a look proves nothing
-    lost.lab.break_("restore", fault)
+    lost.lab.break_("restore", "put-answer-lost")
     lost.forget_requests()
     assert lost.restore().code == 1
     config = Path(lost.config)
@@ -36,23 +29,9 @@ def test_what_a_person_answers_is_done_without_a_restart(
     asked = lost("playbook", "resume")
     assert (asked.code, "--set applied=" in asked.err, lost.puts) == (5, True, 1), asked.err
     config.write_text(text)
-    said = lost("playbook", "resume", "--set", f"applied={answer}")
-    assert (said.code, lost.puts) == (0, puts), said.err
-    words = "it was applied although its answer was lost" if answer == "yes" else "sending it again"
-    before, found, _ = said.err.partition(words)
-    assert found and "restarting" not in before, said.err
-
-
-def test_a_restart_by_hand_is_seen_and_no_other_one_is_needed(lost: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
-    lost.lab.break_("restore", "connection-dropped")
-    lost.forget_requests()
-    assert lost.restore().code == 1
-    lost.lab.server.restart()
-    lost.lab.server.wait()
-    said = lost("playbook", "resume")
-    assert (said.code, lost.puts) == (0, 2), said.err
-    before, found, _ = said.err.partition("it was not applied and can no longer arrive; sending it again")
+    said = lost("playbook", "resume", "--set", "applied=yes")
+    assert (said.code, lost.puts) == (0, 1), said.err
+    before, found, _ = said.err.partition("it was applied although its answer was lost")
     assert found and "restarting" not in before, said.err
 
 
@@ -82,49 +61,17 @@ def test_a_server_of_which_its_host_said_nothing_before_is_not_taken_for_restart
     assert (said.code, "restarted already" in said.err) == (0, False), said.err
 
 
-def test_an_answer_is_about_one_deployment_and_the_next_one_is_asked_about_anew(
-    lost: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hanging(*_: object) -> Iterator[str]:
-        yield "trying it"
-        raise TimedOut("systemctl did not end within 5 minutes")
-
-    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
-    monkeypatch.setattr(server, "restart_unit", hanging)
-    lost.forget_requests()
-    lost.lab.break_("restore", "connection-dropped")
-    assert lost.restore().code == 1
-    for puts in (1, 2):
-        asked = lost("playbook", "resume")
-        assert (asked.code, "--set applied=" in asked.err, lost.puts) == (1, True, puts), asked.err
-        lost.lab.break_("restore", "connection-dropped")
-        said = lost("playbook", "resume", "--set", "applied=no")
-        assert (said.code, lost.puts) == (1, puts + 1), said.err
-
-
-def test_what_the_server_refused_can_no_longer_arrive(lost: Operator) -> None:
-    lost.lab.break_("restore", "put-fails")
-    lost.forget_requests()
-    assert lost.restore().code == 1
-    said = lost("playbook", "resume")
-    assert (said.code, lost.puts) == (0, 2), said.err
-    before, found, _ = said.err.partition("it was not applied and can no longer arrive; sending it again")
-    assert found and "restarting" not in before, said.err
-
-
-@pytest.mark.parametrize("command", ["restore run --manager-only", "manager restore"])
 def test_an_error_that_is_answered_with_200_is_no_restore_and_is_told(
-    lost: Operator, monkeypatch: pytest.MonkeyPatch, command: str
+    lost: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_: object) -> None:
         raise ApiError(200, "Cannot lock the database.")
 
-    assert lost("manager", "license", str(lost.lab.folder / "license.txt"), "--yes").code == 0
     monkeypatch.setattr(deployment, "PATIENCE", 0.1)
     lost.forget_requests()
     with monkeypatch.context() as patched:
         patched.setattr(put_deployment, "_check_whole", denied)
-        said = lost(*command.split(), "--confirm", SITE)
+        said = lost.restore()
     assert (said.code, lost.puts) == (1, 1), said.err
     assert "Cannot lock the database." in said.err and "it was not applied so far" in said.err
     resumed = lost("playbook", "resume")
