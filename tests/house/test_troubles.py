@@ -169,7 +169,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "redaction": {
         "a host of the group manager": "steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told",
-        "this manager has N servers": "steps/test_window.py::test_a_second_server_that_the_config_does_not_name_is_told_before_anything_is_edited",
+        "this manager has N servers": "steps/test_window.py::test_every_server_that_the_config_names_is_edited_and_put_back_and_none_while_it_does_not_name_all",
         "the export is not restorable although": "steps/test_window.py::test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same",
         "the export is not restorable: its secrets": "steps/test_troubles.py::test_an_export_that_does_not_hang_together_is_no_matter_of_redaction",
         "could not be restarted": "steps/test_troubles.py::test_a_server_that_cannot_be_restarted_leaves_the_window_to_be_closed",

@@ -11,7 +11,6 @@ import subprocess
 import termios
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,13 +21,13 @@ from maint.cli import run_playbook
 from maint.config.schema import HostSettings
 from maint.errors import Refused, WorkFailed
 from maint.lab.create import SITE
+from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model import java_options
 from maint.model.manager import Instance
 from maint.steps.manager import window
 from maint.steps.manager.server import server_hosts
-from maint.steps.snapshots import snapshot
-from tests.steps.conftest import copy
+from tests.steps.conftest import FAST, PASSWORD, copy
 from tests.steps.operator import Operator
 
 FILES = {
@@ -43,10 +42,24 @@ FILES = {
     "empty": b"",
     "ending in a backslash": b'export CMF_JAVA_OPTS="-Xmx4G"\nOTHER=1 \\\n',
 }
+WINDOW = """name: window
+summary: Open the window, and close it.
+steps:
+  - {name: Open, do: window.open}
+finally:
+  - {name: Close, do: window.close}
+"""
 
 
 def export(operator, *words, **env):
     return operator("backup", "create", "--open-window", "--yes", *words, **env)
+
+
+def through(operator, *words):
+    """Open the window, and close it again, for nothing."""
+    path = operator.lab.folder / "window.yaml"
+    path.write_text(WINDOW)
+    return operator("playbook", "run", str(path), "--yes", *words)
 
 
 def redacts(operator):
@@ -54,25 +67,34 @@ def redacts(operator):
     return operator("site", "status", "-o", "json").json["redaction"] == "on"
 
 
-@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-def test_the_options_file_is_byte_for_byte_as_it_was(loaded, content):
-    loaded.options.write_bytes(content)
-    mode = loaded.options.stat().st_mode
-    said = export(loaded, "-o", "json")
-    assert said.code == 0, said.err
-    assert said.json["actions"][1]["value"]["restorable"] is True
-    assert loaded.options.read_bytes() == content
-    assert loaded.options.stat().st_mode == mode
-    assert (loaded.window, loaded.kept, redacts(loaded)) == (False, [], True)
+def when_started(operator, monkeypatch, act):
+    """Do something after each start of the manager's server, told whether it redacts."""
+    world = operator.lab.world
+    start_up = world.start_up
+
+    def acting(**told):
+        start_up(**told)
+        act(world.redaction)
+
+    monkeypatch.setattr(world, "start_up", acting)
 
 
-def test_what_a_login_script_prints_does_not_get_into_the_options_file(loaded):
-    content = loaded.options.read_bytes()
-    loaded.lab.break_(loaded.lab.manager_host, "banner-junk")
-    said = export(loaded)
-    assert said.code == 0, said.err
-    assert loaded.options.read_bytes() == content
-    assert "edited by somebody else" not in said.err
+def test_the_options_file_is_byte_for_byte_as_it_was_whatever_a_login_script_prints(loaded, monkeypatch):
+    seen = []
+    when_started(loaded, monkeypatch, seen.append)
+    for name, content in {**FILES, "with what a login script prints": FILES["with a heap"]}.items():
+        if name not in FILES:
+            loaded.lab.break_(loaded.lab.manager_host, "banner-junk")
+        loaded.options.write_bytes(content)
+        mode = loaded.options.stat().st_mode
+        seen.clear()
+        said = through(loaded)
+        assert (said.code, "edited by somebody else" in said.err) == (0, False), (name, said.err)
+        assert seen == [False, True], name
+        assert loaded.options.read_bytes() == content, name
+        assert loaded.options.stat().st_mode == mode, name
+        assert (loaded.window, loaded.kept) == (False, []), name
+    assert redacts(loaded)
 
 
 def test_no_window_is_opened_for_an_api_that_the_manager_does_not_speak(make):
@@ -103,8 +125,9 @@ def test_no_window_is_opened_for_an_account_from_which_navigators_settings_are_h
 
 def test_a_file_that_was_not_there_is_not_there_afterwards(loaded):
     loaded.options.unlink()
-    said = export(loaded)
+    said = export(loaded, "-o", "json")
     assert said.code == 0, said.err
+    assert said.json["actions"][1]["value"]["restorable"] is True
     assert (loaded.options.exists(), loaded.window, loaded.kept, redacts(loaded)) == (False, False, [], True)
 
 
@@ -112,7 +135,7 @@ def test_what_a_run_kept_that_was_killed_before_it_opened_anything_is_swept(load
     state, site = loaded.state, loaded.lab.manager_host
     left = SealedUndo(state, AgeSeal())
     left.keep(loaded.options.read_bytes(), window._name(site))
-    assert export(loaded).code == 0
+    assert through(loaded).code == 0
     assert loaded.kept == []
     left.keep(b"", window._name(site))
     assert loaded("manager", "export", "--close-window", "--yes").code == 0
@@ -130,13 +153,17 @@ def test_where_somebody_switched_redaction_off_for_good_it_stays_so(loaded):
     assert (loaded.options.read_bytes(), loaded.window) == (content, False)
 
 
-def test_a_failing_export_closes_the_window(loaded):
+def test_a_failing_export_closes_the_window_and_a_resume_opens_and_closes_it_once_more(loaded):
     before = loaded.options.read_bytes()
     loaded.lab.break_("export", "error-500")
     said = export(loaded)
     assert said.code == 1, said.err
     assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
     assert redacts(loaded)
+    loaded.lab.repair()
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
 
 
 def test_a_window_that_could_not_be_opened_costs_the_manager_no_restart(loaded):
@@ -152,23 +179,14 @@ def test_a_window_that_could_not_be_opened_costs_the_manager_no_restart(loaded):
     assert redacts(loaded)
 
 
-def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(loaded):
-    with loaded.lab.world.lock:
-        loaded.lab.world.deployment["hosts"].pop()
-        loaded.lab.world.changed()
-    said = export(loaded)
-    assert said.code == 1, said.err
-    assert "does not hang together" in said.err and "maint backup show" in said.err
-    assert "another server" not in said.err
-    assert not loaded.window
-
-
 def test_an_export_that_was_not_restorable_is_taken_anew_when_the_run_is_taken_up(loaded):
     with loaded.lab.world.lock:
         lost = loaded.lab.world.deployment["hosts"].pop()
         loaded.lab.world.changed()
     said = export(loaded)
     assert (said.code, "does not hang together" in said.err) == (1, True), said.err
+    assert "maint backup show" in said.err and "another server" not in said.err
+    assert not loaded.window
     with loaded.lab.world.lock:
         loaded.lab.world.deployment["hosts"].append(lost)
         loaded.lab.world.changed()
@@ -209,16 +227,6 @@ def test_the_limit_of_the_command_does_not_keep_the_window_open(loaded):
     said = export(loaded, "--timeout", "3s")
     assert said.code == 1, said.err
     assert (loaded.options.read_bytes(), loaded.window) == (before, False)
-
-
-def test_the_steps_after_a_resume_open_and_close_it_once_more(loaded):
-    before = loaded.options.read_bytes()
-    loaded.lab.break_("export", "error-500")
-    assert export(loaded).code == 1
-    loaded.lab.repair()
-    said = loaded("playbook", "resume")
-    assert said.code == 0, said.err
-    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
 
 
 def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
@@ -276,8 +284,12 @@ def hanging(loaded):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_closes_the_window(hanging, number, code):
+def test_a_run_that_works_keeps_its_window_until_a_signal_closes_it(hanging, number, code):
     operator, process = hanging
+    if number == signal.SIGINT:
+        assert "warning" not in operator("cluster", "list").err
+        assert operator("cluster", "stop", "base", "--yes").code == 6
+        assert operator.window and process.poll() is None
     process.send_signal(number)
     assert process.wait() == code
     assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
@@ -300,8 +312,7 @@ def test_a_key_that_is_held_down_counts_once_and_the_window_closes(loaded):
     assert said.count("error: interrupted") == 1, said
 
 
-@pytest.mark.parametrize("place", ["after_run", "_show", "tell_left"])
-def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_is_open(loaded, monkeypatch, place):
+def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_is_open(loaded, monkeypatch):
     def strike(*_given):
         signal.raise_signal(signal.SIGINT)
 
@@ -309,13 +320,16 @@ def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_
         raise WorkFailed("the server does not come back")
         yield
 
-    monkeypatch.setattr(window, "close_own", fail)
-    monkeypatch.setattr(run_playbook, place, strike)
-    said = export(loaded)
-    words = " ".join(said.err.split())
-    assert (said.code, loaded.window) == (130, True)
-    assert "the server does not come back the redaction window is still open" in words
-    assert "`maint manager export --close-window` closes it alone" in words
+    for place in ("after_run", "_show", "tell_left"):
+        with monkeypatch.context() as patched:
+            patched.setattr(window, "close_own", fail)
+            patched.setattr(run_playbook, place, strike)
+            said = through(loaded)
+        words = " ".join(said.err.split())
+        assert (said.code, loaded.window) == (130, True), place
+        assert "the server does not come back the redaction window is still open" in words, place
+        assert "`maint manager export --close-window` closes it alone" in words, place
+        assert loaded("manager", "export", "--close-window", "--yes").code == 0
 
 
 def test_a_resume_that_a_hook_refuses_closes_the_window_that_the_run_had_opened(loaded):
@@ -410,13 +424,6 @@ def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(
     assert "closing the redaction window" in said.err
     assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
     assert redacts(operator)
-
-
-def test_after_a_kill_the_named_command_closes_the_window(left):
-    operator = left
-    said = operator("manager", "export", "--close-window", "--yes")
-    assert said.code == 0, said.err
-    assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
 
 
 @pytest.mark.parametrize("record", ["whole", "cut short"])
@@ -566,35 +573,25 @@ def test_a_window_on_a_host_that_the_config_names_no_more_is_told_with_a_way_out
     assert left("cluster", "stop", "base", "--yes").code == 0
 
 
-def several(backed_up, folder, named):
-    """Bring up a manager with two servers, of which the config names one or both."""
-    from maint.lab.manager.load import Options
-    from tests.steps.conftest import FAST, PASSWORD
-
-    lab = Lab(folder, Options(new_password=PASSWORD, switches={**FAST, "server-instances": "2"}))
-    lab.start()
-    operator = Operator(lab)
-    second = list(lab.machines)[1]
-    if named:
-        config = lab.folder / "config.yaml"
+def test_every_server_that_the_config_names_is_edited_and_put_back_and_none_while_it_does_not_name_all(tmp_path):
+    with Lab(tmp_path / "lab", Options(new_password=PASSWORD, switches={**FAST, "server-instances": "2"})) as lab:
+        operator, config, second = Operator(lab), lab.folder / "config.yaml", list(lab.machines)[1]
+        contents = [operator.options.read_bytes(), operator.options_on(second).read_bytes()]
+        said = through(operator)
+        assert said.code == 5, said.err
+        assert second in said.err and "groups: [manager]" in said.err
+        assert [operator.options.read_bytes(), operator.options_on(second).read_bytes()] == contents
         lines = config.read_text().splitlines()
         at = next(number for number, line in enumerate(lines) if f'name: "{second}"' in line)
         groups = next(number for number in range(at, at + 6) if lines[number].strip() == "groups:")
         lines.insert(groups + 1, lines[groups].replace("groups:", '  - "manager"'))
-        config.write_text("\n".join(lines) + "\n")
-    return operator, second
-
-
-def test_a_second_server_that_the_config_does_not_name_is_told_before_anything_is_edited(backed_up, tmp_path):
-    operator, second = several(backed_up, tmp_path / "lab", named=False)
-    try:
-        before = operator.options.read_bytes()
-        said = export(operator)
-        assert said.code == 5, said.err
-        assert second in said.err and "groups: [manager]" in said.err
-        assert operator.options.read_bytes() == before
-    finally:
-        operator.lab.stop()
+        text = "\n".join(lines) + "\n"
+        for called in (second, second.partition(".")[0]):
+            config.write_text(text.replace(f'name: "{second}"', f'name: "{called}"'))
+            said = through(operator, "-v")
+            assert f"{java_options.PROPERTY}=false to {java_options.PATH} on {called}" in said.err, said.err
+            assert f"restarting cloudera-scm-server on {called}" in said.err
+            assert [operator.options.read_bytes(), operator.options_on(second).read_bytes()] == contents
 
 
 def test_a_short_name_stands_for_one_of_two_servers_that_have_it():
@@ -603,29 +600,6 @@ def test_a_short_name_stands_for_one_of_two_servers_that_have_it():
     with pytest.raises(Refused) as refused:
         server_hosts(settings, SimpleNamespace(instances=lambda: instances))
     assert refused.value.detail == ("server cm.west.example at 192.0.2.2",)
-
-
-@pytest.mark.parametrize("short", [False, True])
-def test_every_server_that_the_config_names_is_edited_and_put_back(backed_up, tmp_path, short):
-    operator, second = several(backed_up, tmp_path / "lab", named=True)
-    called = second.partition(".")[0] if short else second
-    config = Path(operator.config)
-    config.write_text(config.read_text().replace(f'name: "{second}"', f'name: "{called}"'))
-    try:
-        contents = [operator.options.read_bytes(), operator.options_on(second).read_bytes()]
-        said = export(operator, "-v")
-        assert f"{java_options.PROPERTY}=false to {java_options.PATH} on {called}" in said.err, said.err
-        assert f"restarting cloudera-scm-server on {called}" in said.err
-        assert [operator.options.read_bytes(), operator.options_on(second).read_bytes()] == contents
-    finally:
-        operator.lab.stop()
-
-
-def test_a_run_that_still_works_keeps_its_window(hanging):
-    operator, process = hanging
-    assert "warning" not in operator("cluster", "list").err
-    assert operator("cluster", "stop", "base", "--yes").code == 6
-    assert operator.window and process.poll() is None
 
 
 @pytest.mark.parametrize("lost", ["undo/*", "keys/undo"])
@@ -682,26 +656,40 @@ def test_a_disk_without_room_for_a_backup_is_told_before_the_window_opens(loaded
     assert (loaded.options.read_bytes(), len(loaded.sent), loaded.window) == (*before, False)
 
 
-@pytest.mark.parametrize(
-    ("added", "left", "code"),
-    [
-        (lambda text: text.replace('redaction=false"', 'redaction=false -Xmx9G"'), 'OPTS} -Xmx9G"\n', 0),
-        (lambda text: f'{text}CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n', 'redaction=false"\n', 7),
-        (lambda text: text.replace("redaction=false", "redaction=FALSE"), 'redaction=FALSE"\n', 7),
-    ],
-    ids=["an option beside ours", "a line of their own", "our line in their words"],
-)
-def test_what_is_said_of_a_window_whose_file_somebody_edited_is_so(loaded, monkeypatch, added, left, code):
-    taken = snapshot.taken_once
+EDITED = {  # what somebody does to the file while the window is open → how it ends then → how the run ends
+    "an option beside ours": (
+        lambda text: text.replace('redaction=false"', 'redaction=false -Xmx9G"'),
+        'OPTS} -Xmx9G"\n',
+        0,
+    ),
+    "a line of their own": (
+        lambda text: f'{text}CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n',
+        'redaction=false"\n',
+        7,
+    ),
+    "our line in their words": (
+        lambda text: text.replace("redaction=false", "redaction=FALSE"),
+        'redaction=FALSE"\n',
+        7,
+    ),
+}
 
-    def edit(*args, **more):
-        loaded.options.write_text(added(loaded.options.read_text()))
-        return taken(*args, **more)
 
-    monkeypatch.setattr(snapshot, "taken_once", edit)
-    said = export(loaded)
-    assert said.code == code, said.err
-    assert (loaded.window, redacts(loaded)) == (False, code == 0)
-    assert loaded.options.read_text().endswith(left)
-    words = "a line of somebody else's in /etc/default/cloudera-scm-server" if code else "the manager redacts again"
-    assert words in said.err.partition("! [3/3]" if code else "✓ [3/3]")[2], said.err
+def test_what_is_said_of_a_window_whose_file_somebody_edited_is_so(loaded, monkeypatch):
+    before, adding = loaded.options.read_bytes(), []
+    when_started(
+        loaded,
+        monkeypatch,
+        lambda _: adding and loaded.options.write_text(adding.pop()(loaded.options.read_text())),
+    )
+    for name, (added, left, code) in EDITED.items():
+        adding.append(added)
+        said = through(loaded)
+        assert (said.code, adding) == (code, []), (name, said.err)
+        assert (loaded.window, redacts(loaded)) == (False, code == 0), name
+        assert loaded.options.read_text().endswith(left), name
+        words = "a line of somebody else's in /etc/default/cloudera-scm-server" if code else "the manager redacts again"
+        assert words in said.err.partition("! [2/2]" if code else "✓ [2/2]")[2], (name, said.err)
+        loaded.options.write_bytes(before)
+        loaded.lab.server.restart()
+        loaded.lab.server.wait()

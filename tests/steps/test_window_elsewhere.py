@@ -8,19 +8,15 @@ import pytest
 
 from maint.model import java_options
 from tests.steps.operator import SITE, Operator, environment
-from tests.steps.test_window import export, redacts, stopped_in_the_window
+from tests.steps.test_window import export, left, open_window, redacts, stopped_in_the_window, through
+
+__all__ = ["left", "open_window"]
 
 
 @pytest.fixture
-def left_open(loaded):
+def left_open(left):
     """An operator whose window was left open by a kill, and the options file as it was before."""
-    before = loaded.options.read_bytes()
-    process = stopped_in_the_window(loaded)
-    process.kill()
-    process.communicate()
-    assert loaded.window
-    loaded.lab.switch("get-seconds", "0")
-    return loaded, before
+    return left, left.before
 
 
 class Elsewhere:
@@ -121,28 +117,22 @@ def test_a_file_that_was_not_there_is_removed_from_elsewhere(loaded):
 
 
 def test_a_window_that_was_closed_is_told_as_closed(loaded):
-    assert export(loaded).code == 0
+    assert through(loaded).code == 0
     assert len(records(loaded)) == 4
     assert Elsewhere(loaded).window() == [("ok", "closed")]
 
 
-def test_a_record_that_cannot_be_verified_is_told_and_the_hosts_are_looked_at(left_open):
+def test_a_record_that_cannot_be_verified_is_told_and_no_doubt_any_more_once_the_hosts_were_looked_at(left_open):
     here, before = left_open
-    there = Elsewhere(here, trusted=False)
+    there = Elsewhere(here, trusted=False)  # as where the key that signed went with its machine
     ((state, words),) = there.window()
     assert (state, "cannot be verified" in words) == ("warn", True)
     said = there("manager", "export", "--close-window", "--yes")
     assert said.code == 0, said.err
     assert "cannot be verified" in said.err and "no window is open" not in said.err
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
-
-
-def test_a_record_that_cannot_be_verified_is_no_doubt_any_more_once_the_hosts_were_looked_at(left_open):
-    here, _ = left_open
-    there = Elsewhere(here, trusted=False)  # as where the key that signed went with its machine
-    assert there("manager", "export", "--close-window", "--yes").code == 0
     assert there.window() == [("ok", "closed")]
-    said = there("backup", "create", "--open-window", "--yes")
+    said = through(there)
     assert (said.code, "cannot be verified" in said.err) == (0, False), said.err
     *_, opened = records(here)
     for end in ("", ".sig"):
@@ -209,7 +199,7 @@ def test_a_window_closes_where_the_store_is_away_and_the_next_one_says_so_in_it(
     folder.unlink()
     (here.lab.folder / "away").rename(folder)
     assert [state for state, _ in Elsewhere(here).window()] == ["FAIL"]
-    assert export(here).code == 0
+    assert through(here).code == 0
     assert Elsewhere(here).window() == [("ok", "closed")]
 
 
