@@ -169,16 +169,10 @@ def without_base(operator: Operator, manager: Manager) -> None:
 ADD = ("restore", "run", "--cluster", "base", "--yes")
 
 
-def test_a_cluster_comes_back_by_one_deployment(hosted, manager):
-    without_base(hosted, manager)
-    added = hosted(*ADD)
-    assert added.code == 0, added.err
-    assert manager.sent == ["PUT /cm/deployment"]
-    assert "base" in manager.states
-
-
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
-def test_a_deployment_that_somebody_else_answers_is_decided_by_a_look(hosted, manager, applied, monkeypatch):
+def test_a_cluster_comes_back_by_one_deployment_and_a_look_decides_what_somebody_else_answered(
+    hosted, manager, applied, monkeypatch
+):
     monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
 
     def answered(request: Request) -> Response:
@@ -199,6 +193,7 @@ def test_a_deployment_that_somebody_else_answers_is_decided_by_a_look(hosted, ma
         assert resumed.code == 0, resumed.err
         assert "a restart of the server rolls back what is under way" in resumed.err
         assert manager.sent == ["PUT /cm/deployment"] * 2
+    assert "base" in manager.states
 
 
 @pytest.fixture

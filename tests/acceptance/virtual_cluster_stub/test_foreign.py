@@ -63,7 +63,7 @@ def hands(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
     server.server_close()
 
 
-def filled(foreign: Foreign) -> None:
+def filled(foreign: Foreign, jobs: int = 2) -> None:
     """Fill it without asking anyone."""
     chance = random.Random(3)
     contents = {
@@ -75,7 +75,7 @@ def filled(foreign: Foreign) -> None:
     for name in ("code", "data", "unused"):
         foreign.resources[name] = {"name": name, "type": "files", "status": "ready", "modified": "2026-01-01T00:00:00Z"}
         foreign.files[name] = {path: content + name.encode() * bool(content) for path, content in contents.items()}
-    for number in range(MANY):
+    for number in range(jobs):
         spark = {"file": "a/crlf.py", "args": ["日本", str(number)], "numExecutors": 2, "conf": {"k": "v"}}
         job: dict[str, Any] = {"name": f"job-{number:03}", "type": "spark", "spark": spark, "key-of-tomorrow": [number]}
         job["mounts"] = [{"resourceName": "code", "dirPrefix": "/"}]
@@ -149,7 +149,7 @@ def test_every_command_does_its_work_once(hands: Hands) -> None:
 @pytest.mark.parametrize("hands", ["other"], indirect=True)
 def test_backup_wipe_restore_backup_is_the_same_again(hands: Hands) -> None:
     foreign = hands.foreign
-    filled(foreign)
+    filled(foreign, MANY)
     before = state(foreign)
     taken = json.loads(hands("backup", "-o", "json").out)
     assert taken

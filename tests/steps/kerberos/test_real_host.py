@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.conftest import SSHD, _wait_for_banner, make_key, missing
+from tests.forked import Command
 from tests.ports import free_port
 from tests.steps.kerberos.conftest import PRINCIPAL, USER
 from tests.steps.operator import environment, maint
@@ -106,10 +107,7 @@ class RealHost:
         return maint(*words, MAINT_CONFIG=str(self.config), **self.kdc.environment)
 
     def start(self):
-        code = "from maint.cli.app import main; main()"
-        command = [sys.executable, "-c", code, *INIT, "--config", str(self.config)]
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen(command, env=environment(**self.kdc.environment), **quiet)
+        return Command([*INIT, "--config", str(self.config)], environment(**self.kdc.environment))
 
     def put(self, contents):
         for name, content in zip(NAMES, contents, strict=True):
@@ -172,17 +170,23 @@ def real(tmp_path, kdc):
         process.wait()
 
 
-@pytest.mark.parametrize("way", ["server-side apply", "the utility script"])
-def test_both_ways_write_every_byte_and_show_none(real, way):
-    if way == "the utility script":
-        (real.state / "old").touch()
-    said = real(*INIT)
-    assert said.code == 0, said.err
-    assert f"by {way}" in said.err
-    assert real.held == real.wanted
-    assert real.left == []
+def test_both_ways_write_every_byte_and_show_none_and_where_the_script_fails_the_old_secrets_come_back(real):
+    old = [b"old@EXAMPLE.COM\n", b"old keytab"]
     encoded = base64.b64encode(real.wanted[1]).decode()
-    assert encoded[:40] not in (real.state / "calls").read_text()
+    (real.state / "old").touch()
+    (real.folder / "cde utils.sh").write_text(UTILITY.replace("cp $k", "false; cp $k"))
+    said = real(*INIT)
+    assert said.code == 1
+    assert (real.held, real.left) == (old, [])
+    (real.folder / "cde utils.sh").write_text(UTILITY)
+    for way in ("the utility script", "server-side apply"):
+        said = real(*INIT)
+        assert said.code == 0, said.err
+        assert f"by {way}" in said.err
+        assert (real.held, real.left) == (real.wanted, []), way
+        assert encoded[:40] not in (real.state / "calls").read_text(), way
+        (real.state / "old").unlink(missing_ok=True)
+        real.put(old)
 
 
 def test_killed_in_the_middle_of_the_script_it_goes_on_to_its_end_on_the_host(real):
@@ -193,7 +197,7 @@ def test_killed_in_the_middle_of_the_script_it_goes_on_to_its_end_on_the_host(re
         assert process.poll() is None
         time.sleep(0.01)
     process.kill()
-    process.wait()
+    process.communicate()
     assert len(real.held) < 2, "it was killed between delete and create"
     (real.state / "go").touch()
     while real.left:
@@ -204,13 +208,3 @@ def test_killed_in_the_middle_of_the_script_it_goes_on_to_its_end_on_the_host(re
     (record,) = (real.folder / "state/prod/vc-undo").glob("*.json")
     (old,) = (real.folder / "state/prod/undo").glob("*")  # the keytab that it replaced, which can be brought back
     assert old.name in record.read_text()
-
-
-def test_where_the_script_fails_the_old_secrets_come_back(real):
-    (real.state / "old").touch()
-    broken = UTILITY.replace("cp $k", "false; cp $k")
-    (real.folder / "cde utils.sh").write_text(broken)
-    said = real(*INIT)
-    assert said.code == 1
-    assert real.held == [b"old@EXAMPLE.COM\n", b"old keytab"]
-    assert real.left == []
