@@ -137,10 +137,19 @@ def test_in_every_wait_after_a_restart_a_closed_tls_port_means_not_ready(
     assert "in clear" not in said.err
 
 
-def test_a_window_opens_on_the_tls_port_alone_and_closes_on_any_answer(closed: Operator) -> None:
+def test_a_window_opens_on_the_tls_port_alone_closes_on_any_answer_and_once_tls_is_mended_the_hint_leads_to_the_end(
+    closed: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = closed("manager", "export", "--open-window", "--yes", "--timeout", "30s")
     assert (said.code, said.err.count("its TLS port does not answer")) == (1, 2), said.err
     assert "goes in clear" not in said.err and not closed.window
+    monkeypatch.undo()
+    closed.lab.repair()
+    run = closed("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    said = closed("playbook", "resume", run, "--yes")
+    assert (said.code, "`maint manager tls-switch` restarts it" in said.err) == (5, True), said.err
+    assert closed("manager", "tls-switch", "--yes").code == 0
+    assert closed("playbook", "resume", run, "--yes").code == 0
 
 
 def test_the_switch_waits_for_the_tls_port_alone(lost: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,17 +159,3 @@ def test_the_switch_waits_for_the_tls_port_alone(lost: Operator, monkeypatch: py
     monkeypatch.setattr(tls, "START_LIMIT", 1.0)
     said = lost("manager", "tls-switch", "--yes")
     assert (said.code, "its TLS port does not answer" in said.err) == (1, True), said.err
-
-
-def test_once_its_tls_is_mended_the_hint_leads_a_run_to_its_end(
-    closed: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = closed("manager", "export", "--open-window", "--yes", "--timeout", "30s")
-    assert said.code == 1, said.err
-    monkeypatch.undo()
-    closed.lab.repair()
-    run = closed("playbook", "history", "-o", "json").json["runs"][-1]["id"]
-    said = closed("playbook", "resume", run, "--yes")
-    assert (said.code, "`maint manager tls-switch` restarts it" in said.err) == (5, True), said.err
-    assert closed("manager", "tls-switch", "--yes").code == 0
-    assert closed("playbook", "resume", run, "--yes").code == 0
