@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from maint.adapters.clock import SystemClock
 from maint.lab.create import SITE
 from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.manager.load import Options
@@ -29,8 +30,8 @@ from tests.campaigns.grounds import Template, confirmed, ground_in
 from tests.campaigns.size import SEED, size, tries
 from tests.cli.test_dry_run import LOOKS, PLANS, TELLS, prepared
 from tests.snapshots.conftest import EXAMPLE
-from tests.steps.conftest import FAST
-from tests.steps.operator import Operator, environment
+from tests.steps.conftest import FAST, copy
+from tests.steps.operator import Operator, Said, environment
 
 MARK = "cafe5afe77"  # in hexadecimal digits, so that a hash can hold it too
 SALT = 770_077_007_000_000_000
@@ -153,15 +154,27 @@ class Site:
         self.told: list[tuple[str, bytes]] = []
         self.needles = needles_of(self.lab)
 
-    def run(self, *words: str) -> int:
+    def start(self, *words: str) -> int:
         """Run a command in a process of its own, watched."""
         with Watch(self.needles, self.temporary) as watch:
             process = self.operator.start(*words, env=environment(TMPDIR=str(self.temporary)), stdin=subprocess.DEVNULL)
             out, err = process.communicate(timeout=500)
         assert str(process.pid) in watch.seen
+        return self._looked_at(watch, words, Said(int(process.returncode), out, err))
+
+    def run(self, *words: str) -> int:
+        """Run a command in this process, with short pauses between its tries, and watch whatever it starts."""
+        sleep = SystemClock.sleep
+        with pytest.MonkeyPatch.context() as patch, Watch(self.needles, self.temporary) as watch:
+            patch.setattr(tempfile, "tempdir", str(self.temporary))
+            patch.setattr(SystemClock, "sleep", lambda clock, seconds: sleep(clock, min(seconds, 0.1)))
+            said = self.operator(*words, TMPDIR=str(self.temporary))
+        return self._looked_at(watch, words, said)
+
+    def _looked_at(self, watch: Watch, words: tuple[str, ...], said: Said) -> int:
         assert watch.found == set(), words
-        self.told += [(" ".join(words), out.encode()), (" ".join(words), err.encode())]
-        return int(process.returncode)
+        self.told += [(" ".join(words), said.out.encode()), (" ".join(words), said.err.encode())]
+        return said.code
 
     def hits(self) -> list[str]:
         """Return where a canary was found."""
@@ -229,7 +242,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
     (folder / "export.json").write_bytes(content)
     site = Site(folder)
     try:
-        assert site.run("-v", "backup", "create", "--open-window", "--yes") == 0
+        assert site.start("-v", "backup", "create", "--open-window", "--yes") == 0
     finally:
         site.lab.stop()
     return Begun(folder, count, site.told)
@@ -245,14 +258,15 @@ def site(tmp_path: Path, begun: Begun) -> Iterator[Site]:
     site.lab.stop()
 
 
-def parts(site: Site, name: str) -> list[Path]:
-    return sorted((site.lab.folder / "backups").glob(f"*/*/{name}"))
+def parts(lab: Path, name: str) -> list[Path]:
+    return sorted((lab / "backups").glob(f"*/*/{name}"))
 
 
-def test_the_canaries_are_there_to_be_found(begun: Begun, site: Site) -> None:
+def test_the_canaries_are_there_to_be_found(begun: Begun) -> None:
     assert begun.planted > 60
-    (raw,) = parts(site, "deployment.json.zst.age")
-    words = ["age", "-d", "-i", str(site.lab.folder / "identity"), str(raw)]
+    lab = begun.folder / "lab"
+    (raw,) = parts(lab, "deployment.json.zst.age")
+    words = ["age", "-d", "-i", str(lab / "identity"), str(raw)]
     try:
         sealed = subprocess.run(words, capture_output=True, check=True).stdout
     except FileNotFoundError:
@@ -260,13 +274,13 @@ def test_the_canaries_are_there_to_be_found(begun: Begun, site: Site) -> None:
         pytest.skip("age is not installed")
     opened = zstandard.ZstdDecompressor().decompressobj().decompress(sealed)
     assert opened.count(MARK.encode()) > 50
-    (copy,) = parts(site, "deployment.redacted.json.zst")
-    assert b"core_site_safety_valve" in zstandard.ZstdDecompressor().decompressobj().decompress(copy.read_bytes())
+    (redacted,) = parts(lab, "deployment.redacted.json.zst")
+    assert b"core_site_safety_valve" in zstandard.ZstdDecompressor().decompressobj().decompress(redacted.read_bytes())
 
 
 def test_no_canary_shows_when_all_goes_well(site: Site) -> None:
     assert site.run("backup", "create") == 7
-    (first, *_) = [path.parent.name for path in parts(site, "manifest.json")]
+    (first, *_) = [path.parent.name for path in parts(site.lab.folder, "manifest.json")]
     for words in (
         ["backup", "list", "-o", "json"],
         ["backup", "show", first, "-o", "json"],
@@ -277,54 +291,45 @@ def test_no_canary_shows_when_all_goes_well(site: Site) -> None:
         assert site.run(*words) in (0, 1, 5), words
     site.lab.lose_database()
     assert site.run("restore", "plan", "-o", "json") == 0
-    assert site.run("-v", "restore", "run", "--confirm", SITE, "-o", "json") == 0
+    assert site.start("-v", "restore", "run", "--confirm", SITE, "-o", "json") == 0
     assert site.run("playbook", "history", "-o", "json") == 0
     assert site.hits() == []
 
 
-@pytest.mark.parametrize(
-    ("target", "fault", "words"),
-    [
-        ("restore", "put-fails", ["restore", "run", "--confirm", SITE]),
-        ("restore", "put-answer-lost", ["restore", "run", "--confirm", SITE]),
+def test_no_canary_shows_when_a_run_fails(site: Site) -> None:
+    for target, fault, words in (
         ("export", "error-500", ["backup", "create"]),
         ("export", "error-500", ["backup", "create", "--open-window", "--yes", "-o", "json"]),
-    ],
-)
-def test_no_canary_shows_when_a_run_fails(site: Site, target: str, fault: str, words: list[str]) -> None:
-    if target == "restore":
-        site.lab.lose_database()
-    site.lab.break_(target, fault)
-    code = site.run(*words)
-    assert code not in (2, 3, 70)
-    if fault != "put-answer-lost":
-        assert code == 1 or code == 4
-    site.lab.repair()
-    site.run("playbook", "resume", "-o", "json")
-    assert site.hits() == []
+        ("restore", "put-fails", ["restore", "run", "--confirm", SITE]),
+        ("restore", "put-answer-lost", ["restore", "run", "--confirm", SITE]),
+    ):
+        if target == "restore":
+            site.lab.lose_database()
+        site.lab.break_(target, fault)
+        code = site.run(*words)
+        assert code not in (2, 3, 70), (fault, words)
+        if fault != "put-answer-lost":
+            assert code == 1 or code == 4, (fault, words, code)
+        site.lab.repair()
+        site.run("playbook", "resume", "-o", "json")
+        assert site.hits() == [], (fault, words)
 
 
-@pytest.mark.parametrize("spoil", ["truncated", "flipped"])
-def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site, spoil: str) -> None:
-    (part,) = parts(site, "deployment.json.zst.age")
+def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site) -> None:
+    (part,) = parts(site.lab.folder, "deployment.json.zst.age")
     content = part.read_bytes()
-    part.write_bytes(
-        content[: len(content) // 2] if spoil == "truncated" else content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
-    )
-    assert site.run("backup", "verify", "-o", "json") == 1
-    site.lab.lose_database()
-    assert site.run("restore", "run", "--confirm", SITE) == 5
-    assert site.hits() == []
+    for spoiled in (content[: len(content) // 2], content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]):
+        part.write_bytes(spoiled)
+        assert site.run("backup", "verify", "-o", "json") == 1, len(spoiled)
+        site.lab.lose_database()
+        assert site.run("restore", "run", "--confirm", SITE) == 5, len(spoiled)
+        assert site.hits() == [], len(spoiled)
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> Template:
+def full(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> Template:
     """The folder of a lab full of canaries, now down, in which each command has something to do, and what is there."""
-    folder = tmp_path_factory.mktemp("canaries")
-    (folder / "export.json").write_bytes(planted()[0])
-    options = Options(deployment=folder / "export.json", new_password=PASSWORD, switches=FAST)
-    with Lab(folder / "lab", options) as lab:
-        assert Operator(lab)("backup", "create", "--open-window", "--yes").code == 0
+    with Lab(copy(begun.folder / "lab", tmp_path_factory.mktemp("canaries") / "lab")) as lab:
         return lab.folder, prepared(Operator(lab)).values
 
 
