@@ -21,20 +21,28 @@ def template(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Templ
     """The folder of a lab, now down, in which each command has something to do, and what is there."""
     folder = tmp_path_factory.mktemp("grounds") / "lab"
     with Lab(copy(backed_up, folder)) as lab:
-        return folder, prepared(Operator(lab)).values
+        return folder, filled(lab)
+
+
+def filled(lab: Lab) -> dict[str, str]:
+    """Give each command something to do in a lab that was backed up, with nothing left to be taken up."""
+    operator = Operator(lab)
+    values = prepared(operator).values
+    dismissed = operator("playbook", "dismiss", values["ASKING"], "--reason", "no matter", "--yes")
+    assert dismissed.code == 0, dismissed.err
+    return values
 
 
 @contextmanager
 def ground_in(template: Template, folder: Path) -> Iterator[Ground]:
-    """Yield a copy of that lab, up, with nothing left to be taken up."""
+    """Yield a copy of that lab, up."""
     source, values = template
     with Lab(copy(source, folder)) as lab:
         config = lab.folder / "config.yaml"
         config.write_text(reconfigured(config.read_text(), lab.folder))
         moved = {name: value.replace(str(source), str(lab.folder)) for name, value in values.items()}
-        for words in (("playbook", "dismiss", values["ASKING"], "--reason", "no matter"), ("host", "trust")):
-            ready = Operator(lab)(*words, "--yes")
-            assert ready.code == 0, ready.err
+        trusted = Operator(lab)("host", "trust", "--yes")
+        assert trusted.code == 0, trusted.err
         yield Ground(Operator(lab), moved)
 
 

@@ -26,9 +26,9 @@ from maint.lab.create import SITE
 from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from tests.campaigns.grounds import Template, confirmed, ground_in
+from tests.campaigns.grounds import Template, confirmed, filled, ground_in
 from tests.campaigns.size import SEED, size, tries
-from tests.cli.test_dry_run import LOOKS, PLANS, TELLS, prepared
+from tests.cli.test_dry_run import LOOKS, PLANS, TELLS
 from tests.snapshots.conftest import EXAMPLE
 from tests.steps.conftest import FAST, copy
 from tests.steps.operator import Operator, Said, environment
@@ -330,7 +330,7 @@ def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site) -> None:
 def full(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> Template:
     """The folder of a lab full of canaries, now down, in which each command has something to do, and what is there."""
     with Lab(copy(begun.folder / "lab", tmp_path_factory.mktemp("canaries") / "lab")) as lab:
-        return lab.folder, prepared(Operator(lab)).values
+        return lab.folder, filled(lab)
 
 
 @pytest.mark.parametrize("line", CASES)

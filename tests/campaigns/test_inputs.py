@@ -28,7 +28,7 @@ from tests.campaigns.size import FULL, SEED, tries
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint
 
-ROUNDS = tries(2, 150)  # damages of each kind of file
+ROUNDS = tries(1, 150)  # damages of each kind of file
 STATE, STORE, SHARED = f"state/{SITE}", f"backups/{SITE}", f"shared/{SITE}"
 NOTHING = ("playbook history",)  # what nobody reads back does not hinder anyone
 OUT, RELEASE, RESTORE = "@FOLDER@/out", "backup release @SNAPSHOT@ --reason so", "restore plan --manager-only"

@@ -1,27 +1,26 @@
 """Two machines on one store, without a shared state: whatever meets, no bug, nothing listed that is not whole."""
 
-import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.campaigns.size import SEED, size, tries
-from tests.steps.operator import Operator, Said, environment, maint
+from tests.forked import FORKED
+from tests.steps.operator import Operator, Said, maint
 
 ROUNDS = tries(3, 60)  # commands of each machine
 KINDS = ("local", "sftp", "s3")[: size(1, 3)]
 FORESEEN = (0, 1, 2, 5, 7)  # one may remove what the other is about to name; never 70
 
 
-def machine(config: str, state: str, seed: str, rounds: str) -> list[Any]:
-    """Type commands at random, and return what ended in a way that nobody foresaw."""
+def machine(config: str, state: str, seed: str, rounds: int, told: Connection) -> None:
+    """Type commands at random, and tell what ended in a way that nobody foresaw."""
     chance, found = random.Random(seed), list[Any]()
 
     def type_(*words: str) -> Said:
@@ -30,7 +29,7 @@ def machine(config: str, state: str, seed: str, rounds: str) -> list[Any]:
             found.append([words, said.code, said.out, said.err])
         return said
 
-    for _ in range(int(rounds)):  # the size of the campaign is not in the environment of this process
+    for _ in range(rounds):  # the size of the campaign is not in the environment of this process
         listed = type_("backup", "list", "-o", "json")
         known = [one["id"] for one in listed.json["snapshots"]] if listed.code == 0 else []
         one = chance.choice(known) if known else "latest"
@@ -43,7 +42,7 @@ def machine(config: str, state: str, seed: str, rounds: str) -> list[Any]:
             "release": (one, "--reason", "done"),
         }
         type_("backup", verb, *more[verb])
-    return found
+    told.send(found)
 
 
 def local(folder: Path, request: pytest.FixtureRequest) -> str:
@@ -82,22 +81,14 @@ def test_two_machines_on_one_store_never_meet_a_bug_and_leave_it_whole(
     states = [folder / "state-one", folder / "state-two"]
     for state in states:
         shutil.copytree(loaded.state / "keys", state / loaded.state.name / "keys")
-    call = (
-        "import json, sys; from tests.campaigns.test_two_machines import machine;"
-        " print('\\n' + json.dumps(machine(*sys.argv[1:])))"
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", call, str(config), str(state), f"{SEED} {kind} {state.name}", f"{ROUNDS}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(),
-            cwd=Path(__file__).parents[2],
-        )
-        for state in states
-    ]
-    ends = [process.communicate()[0] for process in processes]
-    assert [json.loads(end.splitlines()[-1]) for end in ends] == [[], []]
+    ends = []
+    for state in states:
+        end, told = FORKED.Pipe(duplex=False)
+        given = (str(config), str(state), f"{SEED} {kind} {state.name}", ROUNDS, told)
+        FORKED.Process(target=machine, args=given, daemon=True).start()
+        told.close()
+        ends.append(end)
+    assert [end.recv() for end in ends] == [[], []]
     assert loaded("backup", "create", "--yes").code == 0
     left = loaded("backup", "list", "-o", "json").json["snapshots"]
     assert [one for one in left if one.get("problem")] == []

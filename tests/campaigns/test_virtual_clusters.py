@@ -129,13 +129,13 @@ def test_killed_again_and_again_a_restore_comes_to_the_same_end(ground: Ground, 
     ground.wipe()
     words = ["vc", "restore", "--vc", ground.name, "--confirm", ground.name]
     for _ in range(KILLS):
-        process = ground.operator.start(*words)
+        process = ground.operator.fork(*words)
         limit = ground.log.stat().st_size + chance.randrange(max(2 * whole // KILLS, 1))
         while process.poll() is None and ground.log.stat().st_size < limit:
             time.sleep(0.002)
         process.kill()
         process.communicate()
-        struck += process.returncode < 0
+        struck += (process.returncode or 0) < 0
         if process.returncode == 0:
             break
         words = ["playbook", "resume"] if begun(ground) else words
