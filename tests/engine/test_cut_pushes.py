@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,6 +91,7 @@ def learnt(bench: Bench) -> list[str]:
     while True:
         with suppress(Locked):
             return [words for words in learn(bench) if words.startswith("run ")]
+        time.sleep(0.05)
 
 
 def known(bench: Bench) -> dict[str, bytes]:
