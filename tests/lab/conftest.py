@@ -63,15 +63,20 @@ class Client:
 
 MakeLab = Callable[..., Client]
 FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05"}
+# What a lab is laid out by. All other switches are thrown in a copy of one that is laid out without them.
+LAID_OUT_BY = {"pwhash-algorithm", "server-instances", "vc-initialised", "vc-appears-seconds", "vc-release"}
 
 
 @pytest.fixture(scope="session")
-def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Options], Path]:
-    """The folder of a lab that never was up, made from these options: one for all tests of this process."""
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> "LayOut":
+    """The folder of a lab that never was up, made from these options: one for all tests of this process.
+
+    Its copies have the same ports: those that are up at the same time are of templates with other numbers.
+    """
     made: dict[str, Path] = {}
 
-    def lay_out(options: Options) -> Path:
-        folder = made.setdefault(repr(options), tmp_path_factory.mktemp("template") / "lab")
+    def lay_out(options: Options, number: int) -> Path:
+        folder = made.setdefault(f"{number} {options!r}", tmp_path_factory.mktemp("template") / "lab")
         if not folder.exists():
             Lab(folder, options).stop()
         return folder
@@ -79,24 +84,64 @@ def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Options], Pa
     return lay_out
 
 
+LayOut = Callable[[Options, int], Path]
+
+
+def bring_up(laid_out: LayOut, folder: Path, number: int, options: Options | None = None, **switches: str) -> Lab:
+    """Bring up a copy of the lab that was laid out for a number; keyword arguments are switches with `_` for `-`."""
+    given = options or Options()
+    chosen = {**{name.replace("_", "-"): value for name, value in switches.items()}, **given.switches}
+    fields = {name: getattr(given, name) for name in given.__struct_fields__}
+    first = {name: value for name, value in chosen.items() if name in LAID_OUT_BY}
+    lab = Lab(copy(laid_out(Options(**{**fields, "switches": {**FAST, **first}, "ssh": False}), number), folder))
+    for name, value in chosen.items():
+        lab.switch(name, value)
+    lab.start()
+    return lab
+
+
 @pytest.fixture
-def make_lab(tmp_path: Path, laid_out: Callable[[Options], Path]) -> Iterator[MakeLab]:
+def make_lab(tmp_path: Path, laid_out: LayOut) -> Iterator[MakeLab]:
     """Bring labs up; they go down with the test. Keyword arguments are switches with `_` for `-`."""
     labs: list[Lab] = []
 
     def make(options: Options | None = None, **switches: str) -> Client:
-        chosen = {**FAST, **{name.replace("_", "-"): value for name, value in switches.items()}}
-        given = options or Options()
-        fields = {name: getattr(given, name) for name in given.__struct_fields__}
-        fields |= {"switches": {**chosen, **given.switches}, "ssh": False}
-        lab = Lab(copy(laid_out(Options(**fields)), tmp_path / f"lab{len(labs)}"))
-        lab.start()
-        labs.append(lab)
-        return Client(lab)
+        labs.append(bring_up(laid_out, tmp_path / f"lab{len(labs)}", len(labs), options, **switches))
+        return Client(labs[-1])
 
     yield make
     for lab in labs:
         lab.stop()
+
+
+@pytest.fixture(scope="module")
+def standing_labs(tmp_path_factory: pytest.TempPathFactory, laid_out: LayOut) -> Iterator[Callable[[Options], Lab]]:
+    """Labs that the tests of a module only look at, each up from when it is first asked for, unredacted."""
+    up: dict[str, Lab] = {}
+
+    def one(options: Options) -> Lab:
+        if repr(options) not in up:
+            folder = tmp_path_factory.mktemp("standing") / "lab"
+            up[repr(options)] = bring_up(laid_out, folder, -1, options, redaction_default="off")
+        return up[repr(options)]
+
+    yield one
+    for lab in up.values():
+        lab.stop()
+
+
+@pytest.fixture
+def standing(standing_labs: Callable[[Options], Lab]) -> Client:
+    """A manager loaded with the example, over TLS, which the tests of a module do not change."""
+    return Client(standing_labs(Options()))
+
+
+@pytest.fixture
+def installed(standing_labs: Callable[[Options], Lab]) -> Client:
+    """A manager just installed on the example's hosts, licensed, which the tests of a module do not change."""
+    client = Client(standing_labs(Options(deployment=EXAMPLE, fresh=True)))
+    assert client.upload_license().status_code == 200
+    return client
 
 
 @pytest.fixture

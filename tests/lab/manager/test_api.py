@@ -14,29 +14,30 @@ from maint.lab.manager.load import Options
 HTML_401 = "Error 401 Bad credentials"
 
 
-def test_the_version_is_bare_text(loaded):
-    answer = loaded.get("/api/version")
+def test_the_version_is_bare_text(standing):
+    answer = standing.get("/api/version")
     assert (answer.content, answer.headers["Content-Type"]) == (b"v49", "text/plain")
 
 
-@pytest.mark.parametrize(("value", "text"), [("quoted", '"v49"'), ("line", "v49\n")])
-def test_the_version_can_be_spelled_otherwise(make_lab, value, text):
-    assert make_lab(version_body=value).get("/api/version").text == text
+def test_the_version_can_be_spelled_otherwise(loaded):
+    for value, text in (("quoted", '"v49"'), ("line", "v49\n")):
+        loaded.lab.switch("version-body", value)
+        assert loaded.get("/api/version").text == text
 
 
 @pytest.mark.parametrize("account", [None, ("admin", "wrong"), ("jdoe", "jdoe"), ("nobody", "x")])
-def test_who_has_no_account_gets_an_html_401(loaded, account):
-    answer = loaded.get("/api/version", auth=account)
+def test_who_has_no_account_gets_an_html_401(standing, account):
+    answer = standing.get("/api/version", auth=account)
     assert (answer.status_code, answer.reason) == (401, "Bad credentials")
     assert HTML_401 in answer.text
     assert answer.headers["WWW-Authenticate"] == 'Basic realm="Cloudera Manager"'
 
 
-def test_a_session_cookie_is_taken_instead_of_basic(loaded):
-    cookie = loaded.get("/api/version").cookies
+def test_a_session_cookie_is_taken_instead_of_basic(standing):
+    cookie = standing.get("/api/version").cookies
     assert list(cookie.keys()) == ["SESSION"]
-    assert loaded.get("/api/version", auth=None, cookies=cookie).status_code == 200
-    assert loaded.get("/api/version", auth=None, cookies={"SESSION": "made-up"}).status_code == 401
+    assert standing.get("/api/version", auth=None, cookies=cookie).status_code == 200
+    assert standing.get("/api/version", auth=None, cookies={"SESSION": "made-up"}).status_code == 401
 
 
 def test_a_call_without_a_cookie_opens_a_session_each_time(loaded):
@@ -48,35 +49,35 @@ def test_a_call_without_a_cookie_opens_a_session_each_time(loaded):
 @pytest.mark.parametrize(
     "path", ["/api/v50/clusters", "/api/v0/clusters", "/api/v049/clusters", "/api/v49/nonsense", "/api/vx/clusters"]
 )
-def test_what_does_not_exist_is_404(loaded, path):
-    assert loaded.get(path).status_code == 404
+def test_what_does_not_exist_is_404(standing, path):
+    assert standing.get(path).status_code == 404
 
 
-def test_every_version_up_to_the_announced_one_answers(loaded):
-    assert all(loaded.get(f"/api/v{number}/cm/version").status_code == 200 for number in (1, 19, 45, 49))
-    assert loaded.get("/api/v40/certs/truststorePassword").status_code == 404
+def test_every_version_up_to_the_announced_one_answers(standing):
+    assert all(standing.get(f"/api/v{number}/cm/version").status_code == 200 for number in (1, 19, 45, 49))
+    assert standing.get("/api/v40/certs/truststorePassword").status_code == 404
 
 
-@pytest.mark.parametrize("code", ["301", "302", "303", "307", "308"])
-def test_under_tls_the_plain_port_redirects_whatever_is_asked(make_lab, code):
-    client = make_lab(redirect_code=code)
-    plain, tls = (client.lab.status()["manager"][name] for name in ("plain", "tls"))
-    for method in ("GET", "PUT", "DELETE", "POST"):
-        answer = requests.request(method, f"{plain}/api/v49/x?a=1", data=b"body", allow_redirects=False, timeout=10)
-        assert (answer.status_code, answer.headers["Location"]) == (int(code), f"{tls}/api/v49/x?a=1")
+def test_under_tls_the_plain_port_redirects_whatever_is_asked(loaded):
+    plain, tls = (loaded.lab.status()["manager"][name] for name in ("plain", "tls"))
+    for code in (301, 302, 303, 307, 308):
+        loaded.lab.switch("redirect-code", str(code))
+        for method in ("GET", "PUT", "DELETE", "POST"):
+            answer = requests.request(method, f"{plain}/api/v49/x?a=1", data=b"body", allow_redirects=False, timeout=10)
+            assert (answer.status_code, answer.headers["Location"]) == (code, f"{tls}/api/v49/x?a=1"), method
 
 
-def test_errors_have_a_message(loaded):
-    answer = loaded.get("/api/v49/clusters/x")
+def test_errors_have_a_message(standing):
+    answer = standing.get("/api/v49/clusters/x")
     assert (answer.status_code, answer.text) == (404, '{\n  "message" : "Cluster \'x\' not found."\n}')
-    assert loaded.get("/api/v49/tools/echoError?message=why").json() == {"message": "why"}
-    assert loaded.get("/api/v49/tools/echo?message=hello").json() == {"message": "hello"}
+    assert standing.get("/api/v49/tools/echoError?message=why").json() == {"message": "why"}
+    assert standing.get("/api/v49/tools/echo?message=hello").json() == {"message": "hello"}
 
 
-def test_a_cluster_answers_to_its_display_name(loaded, make_lab):
+def test_a_cluster_answers_to_its_display_name(loaded):
     assert loaded.get("/api/v49/clusters/Base%20Cluster%201").json()["name"] == "base"
-    strict = make_lab(display_name_in_path="refused")
-    assert strict.get("/api/v49/clusters/Base%20Cluster%201").status_code == 404
+    loaded.lab.switch("display-name-in-path", "refused")
+    assert loaded.get("/api/v49/clusters/Base%20Cluster%201").status_code == 404
 
 
 def test_a_stopped_cluster_refuses_to_stop_with_status_200(loaded):
@@ -143,16 +144,17 @@ def test_single_roles_of_the_management_service_are_started(loaded):
     assert {name for name, state in states.items() if state == "STARTED"} == set(monitors)
 
 
-def test_a_fresh_manager_has_no_management_service(fresh):
-    assert fresh.get("/api/v49/cm/service").status_code == 404
-    assert fresh.send("POST", "/api/v49/cm/service/commands/start").status_code == 404
+def test_a_fresh_manager_has_no_management_service(installed):
+    assert installed.get("/api/v49/cm/service").status_code == 404
+    assert installed.send("POST", "/api/v49/cm/service/commands/start").status_code == 404
 
 
-def test_a_running_cluster_is_not_deleted(loaded, make_lab):
+def test_a_running_cluster_is_not_deleted(loaded):
     answer = loaded.send("DELETE", "/api/v49/clusters/base")
     assert answer.status_code == 400
     assert "stopped first" in answer.json()["message"]
-    assert make_lab(delete_running="allow").send("DELETE", "/api/v49/clusters/base").status_code == 200
+    loaded.lab.switch("delete-running", "allow")
+    assert loaded.send("DELETE", "/api/v49/clusters/base").status_code == 200
 
 
 def test_a_cluster_that_others_use_is_not_deleted(tmp_path, make_lab, example):
@@ -184,19 +186,19 @@ def test_redaction_is_on_unless_the_options_say_otherwise(make_lab):
     assert text.count("pwHash") == 7
 
 
-def test_the_redacted_view_hides_without_the_property(loaded):
-    text = loaded.get("/api/v49/cm/deployment?view=EXPORT_REDACTED").text
+def test_the_redacted_view_hides_without_the_property(standing):
+    text = standing.get("/api/v49/cm/deployment?view=EXPORT_REDACTED").text
     assert text.count('"REDACTED"') == 53
     assert "pwSalt" not in text
-    assert loaded.get("/api/v49/cm/deployment?view=summary").status_code == 400
+    assert standing.get("/api/v49/cm/deployment?view=summary").status_code == 400
 
 
-def test_weak_roles_are_refused(loaded):
-    loaded.log_in_as("backup-operator", "backup-operator-Pw-1")
-    assert loaded.get("/api/version").status_code == 200
-    assert loaded.get("/api/v49/cm/deployment").status_code == 200
+def test_weak_roles_are_refused(standing):
+    standing.log_in_as("backup-operator", "backup-operator-Pw-1")
+    assert standing.get("/api/version").status_code == 200
+    assert standing.get("/api/v49/cm/deployment").status_code == 200
     for path in ("/api/v49/cm/license", "/api/v49/certs/truststorePassword"):
-        answer = loaded.get(path)
+        answer = standing.get(path)
         assert (answer.status_code, "message" in answer.json()) == (403, True)
 
 
@@ -217,27 +219,27 @@ def test_a_role_of_one_cluster_counts_there_only_and_nowhere_once_that_is_gone(t
     assert client.send("POST", "/api/v49/clusters/ecs-01/commands/stop").status_code == 403
 
 
-def test_the_truststore_password_opens_the_truststore_on_every_host(loaded):
+def test_the_truststore_password_opens_the_truststore_on_every_host(standing):
     from maint.lab.manager import jks
 
-    password = loaded.get("/api/v49/certs/truststorePassword").text
-    for name in loaded.lab.machines:
-        tree = loaded.lab.folder / "hosts" / name / "root/var/lib/cloudera-scm-agent/agent-cert"
+    password = standing.get("/api/v49/certs/truststorePassword").text
+    for name in standing.lab.machines:
+        tree = standing.lab.folder / "hosts" / name / "root/var/lib/cloudera-scm-agent/agent-cert"
         assert jks.read((tree / "cm-auto-global_truststore.jks").read_bytes(), password)
-    assert jks.read(loaded.get("/api/v49/certs/truststore?type=JKS").content, password)
-    assert b"BEGIN CERTIFICATE" in loaded.get("/api/v49/certs/truststore?type=PEM").content
+    assert jks.read(standing.get("/api/v49/certs/truststore?type=JKS").content, password)
+    assert b"BEGIN CERTIFICATE" in standing.get("/api/v49/certs/truststore?type=PEM").content
 
 
-@pytest.mark.parametrize(("value", "status"), [("404", 404), ("500", 500), ("empty", 200)])
-def test_without_auto_tls_there_is_no_password(make_lab, value, status):
-    client = make_lab(Options(fresh=True), truststore_off=value)
-    answer = client.get("/api/v49/certs/truststorePassword")
-    assert answer.status_code == status
-    assert not answer.text if status == 200 else "message" in answer.json()
+def test_without_auto_tls_there_is_no_password(fresh):
+    for value, status in (("404", 404), ("500", 500), ("empty", 200)):
+        fresh.lab.switch("truststore-off", value)
+        answer = fresh.get("/api/v49/certs/truststorePassword")
+        assert answer.status_code == status
+        assert not answer.text if status == 200 else "message" in answer.json(), value
 
 
-def test_json_is_chunked_and_spelled_as_the_real_server_does(loaded):
-    answer = loaded.get("/api/v49/clusters?clusterType=any")
+def test_json_is_chunked_and_spelled_as_the_real_server_does(standing):
+    answer = standing.get("/api/v49/clusters?clusterType=any")
     assert answer.headers["Transfer-Encoding"] == "chunked"
     assert answer.headers["Content-Type"] == "application/json;charset=utf-8"
     assert answer.text.startswith('{\n  "items" : [ {\n    "name" : "base",\n')
@@ -253,10 +255,10 @@ def test_settings_are_changed_and_reset(loaded):
     assert settings["WEB_TLS"] == "true"
 
 
-def test_a_licence_that_is_none_is_refused(fresh, make_lab):
-    answer = fresh.upload_license(b"not a licence")
+def test_a_licence_that_is_none_is_refused(installed, make_lab):
+    answer = installed.upload_license(b"not a licence")
     assert (answer.status_code, "not a valid license" in answer.json()["message"]) == (400, True)
-    assert fresh.get("/api/v49/cm/license").json()["owner"] == "Laboratory"
+    assert installed.get("/api/v49/cm/license").json()["owner"] == "Laboratory"
     other = make_lab(Options(fresh=True), no_license_message="express")
     assert other.get("/api/v49/cm/license").json() == {
         "message": "This installation is currently running Cloudera Express."
@@ -280,20 +282,20 @@ def test_the_log_holds_each_request_before_its_answer_arrives(loaded):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
 
 
-def test_a_basic_header_that_is_garbage_is_a_401(loaded):
+def test_a_basic_header_that_is_garbage_is_a_401(standing):
     for value in ("Basic ?", "Bearer x", "Basic " + base64.b64encode(b"\xff\xfe").decode()):
-        assert loaded.get("/api/version", auth=None, headers={"Authorization": value}).status_code == 401
+        assert standing.get("/api/version", auth=None, headers={"Authorization": value}).status_code == 401
 
 
-def test_of_what_comes_twice_the_first_counts_and_a_name_need_not_be_escaped(fresh):
-    assert fresh.get("/api/v49/tools/echo?message=one&message=two").json() == {"message": "one"}
-    account = base64.b64encode(":".join(fresh.account).encode())
+def test_of_what_comes_twice_the_first_counts_and_a_name_need_not_be_escaped(installed):
+    assert installed.get("/api/v49/tools/echo?message=one&message=two").json() == {"message": "one"}
+    account = base64.b64encode(":".join(installed.account).encode())
     head = "GET /api/v49/hosts/Größe HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic ".encode()
-    with socket.create_connection(("127.0.0.1", fresh.lab.server.plain_port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", installed.lab.server.plain_port), timeout=20) as connection:
         connection.sendall(head + account + b"\r\nAuthorization: Basic eDp5\r\n\r\n")
         assert "Host 'Größe' not found." in connection.makefile("rb").read().decode()
 
 
-def test_what_lies_beside_the_api_is_a_page_that_is_not_there(loaded):
-    answer = loaded.get("/apidocs", auth=None)
+def test_what_lies_beside_the_api_is_a_page_that_is_not_there(standing):
+    answer = standing.get("/apidocs", auth=None)
     assert (answer.status_code, "<html>" in answer.text) == (404, True)

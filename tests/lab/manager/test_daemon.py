@@ -31,6 +31,14 @@ def up(tmp_path):
     control.down(folder)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """A lab that is up in its own process until all tests here are over."""
+    folder = tmp_path_factory.mktemp("running") / "lab"
+    yield control.up(folder, Options(switches=SWITCHES, ssh=False)), folder
+    control.down(folder)
+
+
 def version(status):
     manager = status["manager"]
     account = (manager["username"], Path(manager["password_file"]).read_text())
@@ -46,13 +54,16 @@ def processes_of(folder):
     return [line for line in found if str(folder).encode() in line]
 
 
-def test_a_lab_comes_up_is_found_up_and_goes_down(up):
+def test_a_lab_comes_up_is_found_up_goes_down_and_comes_up_again_as_it_was(up):
     status, folder = up(new_password="not-the-factory-one")
     assert version(status).text == "v49"
     assert control.up(folder)["manager"] == status["manager"]
     assert control.down(folder)
     assert control.status(folder)["running"] is False
     assert not control.down(folder)
+    again = control.up(folder)
+    assert again["manager"] == status["manager"]
+    assert version(again).status_code == 200
 
 
 def test_two_who_bring_a_lab_up_at_once_bring_up_one_that_goes_down_whole(tmp_path):
@@ -64,16 +75,8 @@ def test_two_who_bring_a_lab_up_at_once_bring_up_one_that_goes_down_whole(tmp_pa
     assert processes_of(folder) == []
 
 
-def test_a_lab_comes_up_again_as_it_was(up):
-    first, folder = up(new_password="not-the-factory-one")
-    control.down(folder)
-    again = control.up(folder)
-    assert again["manager"] == first["manager"]
-    assert version(again).status_code == 200
-
-
-def test_another_process_breaks_repairs_and_switches(up):
-    status, folder = up()
+def test_another_process_breaks_repairs_switches_and_loses_the_database(running):
+    status, folder = running
     control.break_(folder, "version", "error-500")
     assert version(status).status_code == 500
     assert control.status(folder)["faults"] == [{"fault": "error-500", "target": "version"}]
@@ -87,17 +90,13 @@ def test_another_process_breaks_repairs_and_switches(up):
         control.break_(folder, "manager", "no-such-fault")
     with pytest.raises(UsageError, match="no switch"):
         control.switch(folder, "no-such-switch", "1")
-
-
-def test_a_lab_loses_its_database(up):
-    status, folder = up()
     control.lose_database(folder)
     answer = requests.get(status["manager"]["plain"] + "/api/v49/clusters", auth=("admin", "admin"), timeout=10)
     assert answer.json() == {"items": []}
 
 
-def test_the_folder_has_what_a_toolkit_needs_and_keeps_secrets_to_itself(up):
-    status, folder = up()
+def test_the_folder_has_what_a_toolkit_needs_and_keeps_secrets_to_itself(running):
+    status, folder = running
     secret = ("password", "bootstrap-password", "identity", "license.txt", "config.yaml", "lab.json", "options.json")
     for name in secret:
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
@@ -107,10 +106,10 @@ def test_the_folder_has_what_a_toolkit_needs_and_keeps_secrets_to_itself(up):
     assert {"running", "config", "manager", "ssh", "requests", "virtual_clusters"} <= status.keys()
 
 
-def test_the_toolkit_understands_the_configuration(up):
+def test_the_toolkit_understands_the_configuration(running):
     from maint.config.precedence import ConfigFlags, load_settings
 
-    status, _ = up()
+    status, _ = running
     settings = load_settings(ConfigFlags(config=Path(status["config"])), {})
     site = settings.site("lab")
     assert (site.manager.tls_port, site.manager.api.deployment) == (

@@ -56,14 +56,14 @@ def test_the_real_keytool_reads_the_key_of_a_keystore(tmp_path, authority):
     path = tmp_path / "keystore.jks"
     pair = authority.server(["localhost"], NOW)
     path.write_bytes(host_files.keystore_jks(authority, pair, "pL4sWn8R", NOW))
-    assert "PrivateKeyEntry" in keytool(path, "pL4sWn8R").stdout
     changed = subprocess.run(
         [str(KEYTOOL), "-importkeystore", "-srckeystore", str(path), "-srcstoretype", "JKS",
          "-srcstorepass", "pL4sWn8R",
          "-destkeystore", str(tmp_path / "out.p12"), "-deststoretype", "PKCS12", "-deststorepass", "pL4sWn8R"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert changed.returncode == 0, changed.stdout  # it could decrypt the key
+    assert changed.returncode == 0, changed.stdout
+    assert "1 entries successfully imported" in changed.stdout + changed.stderr  # it could decrypt the key
 
 
 def test_a_keystore_gives_back_its_key(authority):
@@ -173,7 +173,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.dictionaries(st.text(), json_values))
 def test_printed_json_reads_back_as_it_was(value):
     assert document.parse(document.dumps(value)) == value

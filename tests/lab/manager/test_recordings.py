@@ -8,6 +8,7 @@ import pytest
 from maint.lab.manager import accounts, document
 from maint.lab.manager.document import announced, recorded_at
 from maint.lab.manager.load import Options, load
+from tests.lab.conftest import Client
 
 HERE = Path(__file__).parents[1]
 RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))
@@ -38,25 +39,16 @@ def test_the_password_rule_holds_for_every_recorded_admin(path):
 
 
 @pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
-def test_a_loaded_deployment_is_exported_with_the_same_bytes(path, make_lab):
-    client = make_lab(Options(deployment=path), redaction_default="off")
-    answer = client.get(f"/api/v{recorded_at(document.read(path))}/cm/deployment")
-    kept = document.dumps(client.lab.world.deployment).encode()
-    assert without_time(answer.content) == without_time(kept)
-    changed = client.account[0] if client.lab.remarks else None
-    original, now = document.read(path), document.parse(answer.content)
-    for before, after in zip(document.users(original), document.users(now), strict=True):
-        assert before == after or before["name"] == changed
-    if changed is None:
-        assert without_time(answer.content) == without_time(path.read_bytes().rstrip(b"\n"))
-
-
-@pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
-def test_a_deployment_comes_back_from_a_lost_database_byte_for_byte(path, make_lab):
-    client = make_lab(Options(deployment=path), redaction_default="off")
-    api = recorded_at(document.read(path))
+def test_a_loaded_deployment_is_exported_with_the_same_bytes_and_so_after_its_database_was_lost(path, make_lab):
+    client, original = make_lab(Options(deployment=path), redaction_default="off"), document.read(path)
+    api, own = recorded_at(original), client.account
     before = client.get(f"/api/v{api}/cm/deployment").content
-    own = client.account
+    assert without_time(before) == without_time(document.dumps(client.lab.world.deployment).encode())
+    changed = client.account[0] if client.lab.remarks else None
+    for was, now in zip(document.users(original), document.users(document.parse(before)), strict=True):
+        assert was == now or was["name"] == changed
+    if changed is None:
+        assert without_time(before) == without_time(path.read_bytes().rstrip(b"\n"))
     client.lab.lose_database()
     client.log_in_as("admin", "admin")
     content = (client.lab.folder / "license.txt").read_bytes()
@@ -125,6 +117,16 @@ def fields(value):
     return {*value, *fields(list(value.values()))} if isinstance(value, dict) else set()
 
 
+@pytest.fixture(scope="module")
+def stopped(standing_labs):
+    """A manager whose first command was to stop a cluster, which has a UUID."""
+    client = Client(standing_labs(Options(deployment=EXAMPLE)))
+    client.lab.world.deployment["clusters"][0]["uuid"] = "11111111-2222-3333-4444-555555555555"
+    client.send("POST", "/api/v49/clusters/base/commands/stop")
+    client.settle()
+    return client
+
+
 @pytest.mark.parametrize(
     ("path", "below", "names"),
     [
@@ -152,12 +154,8 @@ def fields(value):
         ("cm/deployment", 15, {"uuid"}),
     ],
 )
-def test_a_version_knows_the_fields_that_it_brought_and_no_earlier_one_does(make_lab, path, below, names):
-    client = make_lab(Options(deployment=EXAMPLE))
-    client.lab.world.deployment["clusters"][0]["uuid"] = "11111111-2222-3333-4444-555555555555"
-    client.send("POST", "/api/v49/clusters/base/commands/stop")
-    client.settle()
-    at = {api: fields(client.get(f"/api/v{api}/{path}").json()) for api in (below - 1, below)}
+def test_a_version_knows_the_fields_that_it_brought_and_no_earlier_one_does(stopped, path, below, names):
+    at = {api: fields(stopped.get(f"/api/v{api}/{path}").json()) for api in (below - 1, below)}
     assert names <= at[below]
     assert not names & at[below - 1]
 

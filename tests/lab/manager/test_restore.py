@@ -84,17 +84,17 @@ def lost_template(doc):
     [(no_admin, "ROLE_ADMIN"), (no_host, "not found"), (two_clusters, "Duplicate"), (no_group, "config group"),
      (lost_template, "host template")],
 )  # fmt: skip
-def test_what_is_not_whole_is_refused_and_changes_nothing(fresh, example, change, words):
-    before = fresh.get("/api/v49/cm/deployment").json()
-    answer = fresh.put_deployment(edited(example, change))
+def test_what_is_not_whole_is_refused_and_changes_nothing(installed, example, change, words):
+    before = installed.get("/api/v49/cm/deployment").json()
+    answer = installed.put_deployment(edited(example, change))
     assert (answer.status_code, words in answer.json()["message"]) == (400, True)
-    after = fresh.get("/api/v49/cm/deployment").json()
+    after = installed.get("/api/v49/cm/deployment").json()
     assert before | {"timestamp": ""} == after | {"timestamp": ""}
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"clusters": 7}', b'{"managerSettings": []}', b'{"users": [1]}'])
-def test_what_is_no_deployment_is_400(fresh, body):
-    answer = fresh.put_deployment(body)
+def test_what_is_no_deployment_is_400(installed, body):
+    answer = installed.put_deployment(body)
     assert (answer.status_code, "message" in answer.json()) == (400, True)
 
 
@@ -103,8 +103,8 @@ def test_without_a_licence_clusters_are_refused(make_lab, example):
     assert "license" in client.put_deployment(example).json()["message"]
 
 
-def test_without_the_flag_what_exists_is_refused(loaded, example):
-    answer = loaded.put_deployment(example, "/api/v49/cm/deployment")
+def test_without_the_flag_what_exists_is_refused(standing, example):
+    answer = standing.put_deployment(example, "/api/v49/cm/deployment")
     assert (answer.status_code, "exists already" in answer.json()["message"]) == (400, True)
 
 
@@ -161,15 +161,15 @@ def test_a_hash_of_an_unknown_kind_is_taken_and_opens_to_nobody(fresh, example, 
     assert fresh.get("/api/version").status_code == 200
 
 
-def test_a_directory_group_needs_its_auth_role_as_a_user_does(fresh, example):
+def test_a_directory_group_needs_its_auth_role_as_a_user_does(installed, example):
     def grant(doc):
         doc["externalUserMappings"][0]["authRoles"].append({"name": "auditors"})
 
-    assert "'auditors'" in fresh.put_deployment(edited(example, grant)).json()["message"]
+    assert "'auditors'" in installed.put_deployment(edited(example, grant)).json()["message"]
 
 
-def test_roles_of_a_user_that_are_no_list_are_a_400(fresh, example):
-    answer = fresh.put_deployment(edited(example, lambda doc: doc["users"][0].update(roles=True)))
+def test_roles_of_a_user_that_are_no_list_are_a_400(installed, example):
+    answer = installed.put_deployment(edited(example, lambda doc: doc["users"][0].update(roles=True)))
     assert (answer.status_code, "not a list" in answer.json()["message"]) == (400, True)
 
 
@@ -329,9 +329,9 @@ def test_roles_that_name_their_host_alone_are_on_it(fresh, example):
     }
 
 
-def test_a_document_that_is_nested_very_deeply_is_a_400_and_changes_nothing(fresh):
+def test_a_document_that_is_nested_very_deeply_is_a_400_and_changes_nothing(installed):
     nested = b'{"extra" : ' + b"[" * 900 + b"]" * 900 + b"}"
-    answer = fresh.put_deployment(nested)
+    answer = installed.put_deployment(nested)
     assert (answer.status_code, "nested too deeply" in answer.text) == (400, True)
 
 
