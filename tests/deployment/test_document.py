@@ -15,7 +15,7 @@ from tests.restore.documents import DEPLOYMENTS, number
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=8,
 )
 
@@ -25,7 +25,7 @@ def test_a_recording_comes_out_as_it_went_in(path: Path) -> None:
     assert spell(parse(path.read_bytes())) == path.read_bytes()
 
 
-@given(st.dictionaries(st.text(), VALUES))
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_whatever_json_can_spell_survives(value: dict[str, Any]) -> None:
     assert json.loads(spell(value)) == value
 

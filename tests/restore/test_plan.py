@@ -202,29 +202,30 @@ def test_a_damaged_manifest_is_refused(loaded):
 
 
 def test_onto_other_machines(lost):
-    hosts = planned(lost)["hosts"]
-    moved = f"{hosts[1]['name']}=new-id:new-02.example.internal:192.0.2.222"
+    name = [*lost.lab.machines][1]
+    moved = f"{name}=new-id:new-02.example.internal:192.0.2.222"
     plan = planned(lost, "--map-host", moved)
     changed = [host for host in plan["hosts"] if host["was"]]
     assert [(host["was"], host["name"], host["id"]) for host in changed] == [
-        (hosts[1]["name"], "new-02.example.internal", "new-id")
+        (name, "new-02.example.internal", "new-id")
     ]
-    assert all(hosts[1]["name"] not in str(change) for change in plan["unmapped"])
+    assert all(name not in str(change) for change in plan["unmapped"])
     said = run(lost, plan["digest"], "--map-host", moved)
     assert said.code == 0, said.err
     names = [host["hostname"] for host in lost.lab.world.deployment["hosts"]]
     assert "new-02.example.internal" in names
-    assert hosts[1]["name"] not in names
+    assert name not in names
     assert lost.puts == 1
 
 
 def test_a_host_that_the_manager_knows_under_another_id_is_named_with_the_mapping_that_keeps_it_one(lost):
-    (first, name), *_ = [(host["id"], host["name"]) for host in planned(lost)["hosts"]]
+    name = lost.lab.manager_host
     with lost.lab.world.lock:  # its agent was installed anew, and has reported
         again = {"hostId": "new-id", "hostname": name, "ipAddress": "192.0.2.222", "rackId": "/default"}
         lost.lab.world.deployment["hosts"] = [again]
     plan, shown = planned(lost), lost("restore", "plan").out
-    assert [(one["id"], one["known_as"]) for one in plan["hosts"] if one["known_as"]] == [(first, "new-id")]
+    (known,) = [one for one in plan["hosts"] if one["known_as"]]
+    assert (known["name"], known["known_as"], known["id"] == "new-id") == (name, "new-id", False)
     assert f"under another id: {name}" in shown and f"--map-host {name}=new-id" in shown
     assert name not in next(line for line in shown.splitlines() if "not known to the manager yet" in line)
     mapped = planned(lost, "--map-host", f"{name}=new-id")
@@ -234,7 +235,7 @@ def test_a_host_that_the_manager_knows_under_another_id_is_named_with_the_mappin
 
 def test_a_mapped_restore_by_a_saved_plan_needs_no_flags_is_taken_up_again_and_leaves_nothing_in_plain(lost, tmp_path):
     lost.lab.break_("restore", "put-fails")
-    name = planned(lost)["hosts"][1]["name"]
+    name = [*lost.lab.machines][1]
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(planned(lost, "--map-host", f"{name}=new-id:new-02.example.internal:192.0.2.222")))
     assert run(lost, str(path)).code == 1

@@ -147,36 +147,30 @@ def names(operator: Operator) -> set[str]:
     return {one["name"] for one in operator("vc", "job", "list", "-o", "json").json["jobs"]}
 
 
-def test_a_job_that_the_server_does_not_take_is_named_and_left_out_and_the_others_come_back(operator: Operator) -> None:
+def test_a_job_that_the_server_does_not_take_is_left_out_or_what_was_there_put_back_and_the_others_come_back(
+    operator: Operator,
+) -> None:
     call(operator, "resource", "create", "--name", "repository")
-    words = ("--application-file", "x.py", "--mount-1-resource", "repository")
-    call(operator, "job", "create", "--name", "orphan", "--type", "spark", *words)
+    words = ("--type", "spark", "--application-file", "x.py", "--mount-1-resource", "repository")
+    for name in ("orphan", "changing"):
+        call(operator, "job", "create", "--name", name, *words)
     call(operator, "job", "create", "--name", "sister", *BARE)
     call(operator, "resource", "delete", "--name", "repository")
     backup(operator)
-    for name in ("orphan", "sister", "nightly-pipeline"):
+    for name in ("orphan", "sister", "nightly-pipeline", "changing"):
         call(operator, "job", "delete", "--name", name)
-    said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip", code=7)
+    call(operator, "job", "create", "--name", "changing", *BARE)
+    said = replace(operator, code=7)
+    assert "job changing is left out" in said.err
+    assert job(operator, "changing")["spark"]["file"] == "local:/x.py"
     assert "job orphan is left out" in said.err
     assert "repository is no resource here (a git repository?)" in said.err
     assert {"sister", "nightly-pipeline"} <= names(operator)
     with switched(operator, "vc-missing-mount", "accept", "refuse"):
         said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip")
     assert "job orphan needs repository: no resource here" in said.err
-    call(operator, "job", "delete", "--name", "orphan")
-
-
-def test_a_job_that_was_to_be_replaced_by_one_that_the_server_does_not_take_is_put_back(operator: Operator) -> None:
-    call(operator, "resource", "create", "--name", "passing")
-    words = ("--application-file", "x.py", "--mount-1-resource", "passing")
-    call(operator, "job", "create", "--name", "changing", "--type", "spark", *words)
-    call(operator, "resource", "delete", "--name", "passing")
-    backup(operator)
-    call(operator, "job", "delete", "--name", "changing")
-    call(operator, "job", "create", "--name", "changing", *BARE)
-    assert "job changing is left out" in replace(operator, code=7).err
-    assert job(operator, "changing")["spark"]["file"] == "local:/x.py"
-    call(operator, "job", "delete", "--name", "changing")
+    for name in ("orphan", "changing"):
+        call(operator, "job", "delete", "--name", name)
 
 
 def test_an_environment_whose_requirements_no_call_gives_holds_back_its_jobs_alone(
