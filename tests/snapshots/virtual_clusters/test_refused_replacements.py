@@ -115,7 +115,7 @@ def test_a_run_that_a_dag_began_as_it_was_put_back_is_named(
     assert "maint vc run kill --id 41" in result.detail
 
 
-@pytest.mark.parametrize("at", [0, 3, 9, 12, 13] if FULL else [0, 3, 12])  # resource deleted, back; job deleted
+@pytest.mark.parametrize("at", [0, 3, 9, 13, 14] if FULL else [0, 3, 13])  # resource deleted, back; job deleted
 def test_killed_after_any_change_what_is_refused_leaves_what_was_there(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
