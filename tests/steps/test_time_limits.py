@@ -11,7 +11,7 @@ import pytest
 from maint.engine import session
 from tests.steps.operator import Operator
 
-LIMIT, TIDYING = 2.0, 3.0  # seconds
+LIMIT, TIDYING = 1.0, 2.0  # seconds
 MARGIN = 15  # seconds that a busy machine may need beside them; a ladder of tries takes four minutes
 
 ON_CLUSTERS = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh_server import SshLab
@@ -38,6 +39,13 @@ def configured(folder: Path, plain: int, tls: int, more: str = "") -> Operator:
         f"      identity: file:{folder}/identity\n"
     )
     return Operator(_Place(folder))  # type: ignore[arg-type]  # it asks for no more than that
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager on loopback is asked again soon: how long is waited is held elsewhere."""
+    real = SystemClock.sleep
+    monkeypatch.setattr(SystemClock, "sleep", lambda clock, seconds: real(clock, min(seconds, 0.05)))
 
 
 @pytest.fixture

@@ -43,7 +43,13 @@ def way(request, owner):
     return request.param
 
 
-def test_the_secrets_are_written_and_a_second_time_nothing_is(owner, way):
+def test_the_secrets_are_written_once_shown_nowhere_and_what_was_replaced_comes_back_and_what_replaced_it(owner, way):
+    before = secrets_of(owner)
+    said = owner(*INIT, "--dry-run")
+    assert said.code == 0
+    assert ("server-side apply" if way == "yes" else "which deletes before it creates") in said.out
+    assert secrets_of(owner) == before
+    clean(owner)
     said = owner(*INIT)
     assert said.code == 0, said.err
     assert "kinit with it works" in said.err
@@ -54,11 +60,7 @@ def test_the_secrets_are_written_and_a_second_time_nothing_is(owner, way):
     heard = len(owner.heard)
     assert owner(*INIT).code == 0
     assert not any("apply" in line or "init-user" in line for line in owner.heard[heard:])
-
-
-def test_what_was_replaced_comes_back_and_what_stands_there_then_can_come_back_too(owner, way):
-    before = secrets_of(owner)
-    said = owner(*INIT)
+    shows_no_keytab(owner)
     run_id = re.search(UNDONE, said.err)[1]
     shown = owner("vc", "undo", run_id, "--dry-run")
     assert f"bring back keytab {USER}; what is there under its name is sealed and REPLACED" in shown.out
@@ -67,6 +69,17 @@ def test_what_was_replaced_comes_back_and_what_stands_there_then_can_come_back_t
     again = owner("vc", "undo", re.search(UNDONE, back.err)[1], "--yes")
     assert again.code == 0, again.err
     assert list(secrets_of(owner).values()) == wanted(owner)
+    shows_no_keytab(owner)
+
+
+def shows_no_keytab(owner):
+    """No command line, journal or report holds it."""
+    content = (owner.folder / "user.keytab").read_bytes()
+    spellings = [content, base64.b64encode(content)[:40], content.hex().encode()[:40]]
+    said = "\n".join(owner.heard).encode()
+    files = [path.read_bytes() for path in owner.state.rglob("*") if path.is_file()]
+    assert files
+    assert not [spelling for spelling in spellings for text in (said, *files) if spelling in text]
 
 
 def test_a_run_that_was_killed_once_all_was_written_keeps_the_old_ones_when_it_is_taken_up(owner):
@@ -77,25 +90,6 @@ def test_a_run_that_was_killed_once_all_was_written_keeps_the_old_ones_when_it_i
     run_id = re.search(UNDONE, said.err)[1]
     assert owner("vc", "undo", run_id, "--yes").code == 0
     assert secrets_of(owner) == before
-
-
-def test_no_command_line_journal_or_report_holds_the_keytab(owner, way):
-    assert owner(*INIT).code == 0
-    content = (owner.folder / "user.keytab").read_bytes()
-    spellings = [content, base64.b64encode(content)[:40], content.hex().encode()[:40]]
-    said = "\n".join(owner.heard).encode()
-    files = [path.read_bytes() for path in owner.state.rglob("*") if path.is_file()]
-    assert files
-    assert not [spelling for spelling in spellings for text in (said, *files) if spelling in text]
-
-
-def test_a_dry_run_changes_nothing_and_says_how_it_would_be_done(owner, way):
-    before = secrets_of(owner)
-    said = owner(*INIT, "--dry-run")
-    assert said.code == 0
-    assert ("server-side apply" if way == "yes" else "which deletes before it creates") in said.out
-    assert secrets_of(owner) == before
-    clean(owner)
 
 
 @pytest.mark.parametrize("at", ["delete", "create", "create-keytab"])
@@ -110,17 +104,13 @@ def test_where_the_script_fails_the_old_secrets_come_back(owner, at):
     clean(owner)
 
 
-def test_where_apply_fails_half_way_the_old_secrets_come_back(owner):
+def test_where_apply_fails_half_way_the_old_secrets_come_back_and_what_is_to_be_looked_at_can_be_typed(owner):
     before = secrets_of(owner)
     owner.lab.break_("kubectl-apply-keytab", "vc-kubectl-fails")
-    assert owner(*INIT).code == 1
+    said = owner(*INIT, "-o", "json")
+    assert said.code == 1
     assert secrets_of(owner) == before
     clean(owner)
-
-
-def test_what_is_to_be_looked_at_when_kubectl_fails_can_be_typed_on_the_master(owner):
-    owner.lab.break_("kubectl-apply-keytab", "vc-kubectl-fails")
-    said = owner(*INIT, "-o", "json")
     typed = run(owner.lab.machines[MASTER], re.match(f"on {MASTER}: `([^`]*)`", said.error["hint"])[1])
     assert (typed.status, typed.err) == (0, b"") and b"etl---user-krb5-secret" in typed.out
 
@@ -186,7 +176,7 @@ def finish(owner, *, begun=True):
     whole(owner)
 
 
-@pytest.mark.parametrize("at", ["delete", "create", "create-keytab"])
+@pytest.mark.parametrize("at", ["delete", "create-keytab"])
 def test_where_the_host_dies_in_the_middle_of_the_script_resume_ends_with_the_new_ones(owner, at):
     owner.lab.switch("vc-server-side-apply", "no")
     killed_at(owner, f"kubectl-{at}", "vc-kubectl-hangs")
@@ -232,7 +222,7 @@ def test_the_script_is_called_with_absolute_paths_in_a_folder_of_its_own(owner):
     assert run(machine, "ls -A /run | grep maint").out == b""
 
 
-def test_another_virtual_cluster_whose_address_tells_no_ids_is_not_in_the_way(owner, way):
+def test_another_virtual_cluster_whose_address_tells_no_ids_is_not_in_the_way(owner):
     clusters = owner.settings["sites"][SITE]["virtual_clusters"]
     clusters.insert(0, {**owner.vc(), "name": "elsewhere", "base_url": "https://10.1.2.3/dex/api/v1"})
     said = owner(*INIT)
