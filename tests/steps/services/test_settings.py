@@ -46,27 +46,21 @@ def test_a_setting_is_set_once_and_the_plan_shows_old_and_new(loaded, live):
 
 
 @pytest.mark.parametrize("before", ["set", "not set"])
-def test_undo_puts_back_what_a_run_changed(loaded, live, before):
+def test_undo_puts_back_what_a_run_changed_and_a_second_one_says_that_nothing_is_left(loaded, live, before):
     name, old = ("hadoop_security_authorization", "true") if before == "set" else ("dfs_replication", None)
     words = (name, "false") if before == "set" else (name, "2")
     assert change(loaded, *words, "--service", "hdfs").code == 0
     assert live(name) == words[1]
     said = loaded("playbook", "undo", "--yes")
     assert (said.code, f"  {run_id(loaded)}  " in said.err, live(name)) == (2, True, words[1])
-    said = loaded("playbook", "undo", run_id(loaded), "--yes")
+    run = run_id(loaded)
+    said = loaded("playbook", "undo", run, "--yes")
     assert (said.code, live(name)) == (0, old), said.err
-    assert f"{name} of service hdfs of base is {'unset' if old is None else 'set'}; " in said.err
-
-
-def test_the_record_of_another_run_puts_nothing_back(loaded, live):
-    runs = []
-    for value in ("2", "4"):
-        assert change(loaded, "dfs_replication", value, "--service", "hdfs").code == 0
-        runs.append(run_id(loaded))
-    first, second = (loaded.state / "setting-undo" / f"{run}.json" for run in runs)
-    first.write_bytes(second.read_bytes())
-    said = loaded("playbook", "undo", runs[0], "--yes")
-    assert (said.code, f"it is that of run {runs[1]}" in said.err, live("dfs_replication")) == (1, True, "4"), said.err
+    state = "unset" if old is None else "set"
+    assert f"{name} of service hdfs of base is {state}; " in said.err
+    said = loaded("playbook", "undo", run, "--dry-run")
+    stands = "unset" if old is None else f"{old!r}"
+    assert f"{name} of service hdfs of base: {stands}, as it was before" in said.out, said.out
 
 
 def test_a_record_that_an_earlier_version_wrote_without_its_run_puts_back(loaded, live):
@@ -94,14 +88,6 @@ def test_unset_is_null_and_comes_back(loaded, live):
     assert live("hadoop_security_authorization") == "true"
 
 
-def test_a_second_undo_of_a_run_says_that_nothing_is_left_to_put_back(loaded):
-    assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
-    run = run_id(loaded)
-    assert loaded("playbook", "undo", run, "--yes").code == 0
-    said = loaded("playbook", "undo", run, "--dry-run")
-    assert "dfs_replication of service hdfs of base: unset, as it was before" in said.out, said.err
-
-
 def test_where_a_state_is_shared_an_undo_that_finds_nothing_says_that_another_machine_may_have_it(loaded):
     path = loaded.lab.folder / "config.yaml"
     assert loaded("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
@@ -112,13 +98,20 @@ def test_where_a_state_is_shared_an_undo_that_finds_nothing_says_that_another_ma
     assert [(said.code, "undo it there" in said.err) for said in (alone, shared)] == [(5, False), (5, True)], shared.err
 
 
-def test_undo_leaves_alone_what_somebody_changed_since(loaded, live):
+def test_undo_leaves_alone_what_somebody_changed_since_and_puts_nothing_back_from_the_record_of_another_run(
+    loaded, live
+):
     assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
     first = run_id(loaded)
     assert change(loaded, "dfs_replication", "4", "--service", "hdfs").code == 0
+    second = run_id(loaded)
     said = loaded("playbook", "undo", first, "--yes", "-o", "json")
     assert (said.code, live("dfs_replication")) == (5, "4")
     assert "the run left '2', now it is '4'" in said.error["detail"][0]
+    records = [loaded.state / "setting-undo" / f"{run}.json" for run in (first, second)]
+    records[0].write_bytes(records[1].read_bytes())
+    said = loaded("playbook", "undo", first, "--yes")
+    assert (said.code, f"it is that of run {second}" in said.err, live("dfs_replication")) == (1, True, "4"), said.err
 
 
 def test_undo_says_what_is_no_longer_there_and_puts_back_the_rest(loaded, live, tmp_path):
@@ -147,6 +140,8 @@ def test_undo_puts_back_the_only_setting_of_a_service_on_a_server_that_lists_onl
 
 def test_undo_puts_back_though_the_server_dropped_the_new_value_for_it_is_the_default(make):
     operator = make(default_setting="drop")
+    said = change(operator, "dfs_replication", "3", "--service", "hdfs")
+    assert said.code == 0, said.err  # taken for set
     assert change(operator, "dfs_replication", "2", "--service", "hdfs").code == 0
     assert change(operator, "dfs_replication", "3", "--service", "hdfs").code == 0
     said = operator("playbook", "undo", run_id(operator), "--yes")
@@ -180,24 +175,18 @@ def test_what_somebody_changes_between_plan_and_run_is_left_alone(loaded, live, 
     assert "somebody has changed it" in said.error["message"]
 
 
-def test_a_refused_value_fails_and_nothing_changes(loaded, live):
+def test_a_refused_value_fails_a_mask_is_never_written_and_a_lost_answer_is_decided_by_reading(loaded, live):
     said = change(loaded, "dfs_replication", "three", "--service", "hdfs")
     assert (said.code, live("dfs_replication")) == (1, None)
     assert "three" in said.error["message"]
     said = change(loaded, "dfs_replicaton", "3", "--service", "hdfs")
     assert (said.code, said.error["hint"]) == (2, "did you mean 'dfs_replication'?")
-
-
-def test_a_lost_answer_is_decided_by_reading(loaded, live):
+    for mask in ("REDACTED", "fp:0123456789abcdef", "********"):
+        said = change(loaded, "dfs_replication", mask, "--service", "hdfs")
+        assert (said.code, puts(loaded)) == (5, []), mask
     loaded.lab.break_("config", "config-answer-lost")
     said = change(loaded, "dfs_replication", "2", "--service", "hdfs")
     assert (said.code, puts(loaded), live("dfs_replication")) == (0, [PUT], "2"), said.err
-
-
-def test_a_value_that_the_server_drops_because_it_is_the_default_is_taken_for_set(make):
-    operator = make(default_setting="drop")
-    said = change(operator, "dfs_replication", "3", "--service", "hdfs")
-    assert said.code == 0, said.err
 
 
 # -- secrets
@@ -216,7 +205,10 @@ def test_a_secret_is_given_by_reference_and_shown_nowhere(loaded, live, tmp_path
     assert (undone.code, live(SECRET)) == (0, old), undone.err  # the manager hides it: kept from the snapshot
 
 
-def test_a_secret_is_not_set_a_second_time_before_a_backup_has_the_first(loaded, live, tmp_path):
+def test_a_secret_is_not_set_a_second_time_before_a_backup_has_the_first_and_comes_back_from_the_sealed_copy(
+    loaded, live, tmp_path
+):
+    old, (first,) = live(SECRET), (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
     for number, code in ((1, 0), (2, 5)):
         (tmp_path / "pw").write_text(f"a-New-Keystore-Pw-8{number}")
         (tmp_path / "pw").chmod(0o600)
@@ -226,6 +218,10 @@ def test_a_secret_is_not_set_a_second_time_before_a_backup_has_the_first(loaded,
     said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--yes", "-o", "json")
     assert (said.code, live(SECRET)) == (5, "a-New-Keystore-Pw-81")
     assert "present value could not be put back" in said.error["message"]
+    back_up(loaded)
+    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--from", first, "--yes")
+    assert (said.code, live(SECRET)) == (0, old), said.err
+    assert old not in said.out + said.err + everything(loaded).decode(errors="replace")
 
 
 def test_a_hidden_secret_that_a_later_run_changed_is_not_put_back_over_it(loaded, live, tmp_path):
@@ -239,6 +235,12 @@ def test_a_hidden_secret_that_a_later_run_changed_is_not_put_back_over_it(loaded
     said = loaded("playbook", "undo", runs[0], "--yes", "-o", "json")
     assert (said.code, live(SECRET)) == (5, "a-New-Keystore-Pw-92")
     assert f"run {runs[1]} changed it since" in said.error["detail"][0]
+    loaded.lab.break_("config", "config-refused")
+    said = loaded("playbook", "undo", runs[1], "--yes")  # what it puts back is not shown, though the manager quotes it
+    assert (said.code, "'•••' of parameter" in said.err) == (1, True)
+    shown = said.out + said.err + everything(loaded).decode(errors="replace")
+    assert "a-New-Keystore-Pw-91" not in shown and old not in shown
+    loaded.lab.repair()
     for run, left in ((runs[1], "a-New-Keystore-Pw-91"), (runs[0], old)):
         said = loaded("playbook", "undo", run, "--yes")
         assert (said.code, live(SECRET)) == (0, left), said.err
@@ -252,17 +254,15 @@ def test_of_what_cannot_be_compared_a_few_are_named_and_the_others_counted(loade
         assert (told in words, re.search(r"hides them: \d+; .* and \d+ more", words) is not None) == (True, True), words
 
 
-@pytest.mark.parametrize(("second", "code", "left"), [("three", 1, "2"), ("4", 0, "4")])
-def test_a_run_that_sets_one_setting_twice_is_undone_though_the_second_was_refused(
-    loaded, live, tmp_path, second, code, left
-):
+def test_a_run_that_sets_one_setting_twice_is_undone_though_the_second_was_refused(loaded, live, tmp_path):
     step = "  - {name: %s, do: config.set, with: {service: hdfs, name: dfs_replication, value: '%s'}}\n"
     own = tmp_path / "own.yaml"
-    own.write_text(f"name: own\nsummary: Two steps.\nsteps:\n{step % ('A', '2')}{step % ('B', second)}")
-    said = loaded("playbook", "run", str(own), "--yes")
-    assert (said.code, live("dfs_replication")) == (code, left), said.err
-    said = loaded("playbook", "undo", run_id(loaded), "--yes")
-    assert (said.code, live("dfs_replication")) == (0, None), said.err
+    for second, code, left in (("three", 1, "2"), ("4", 0, "4")):
+        own.write_text(f"name: own\nsummary: Two steps.\nsteps:\n{step % ('A', '2')}{step % ('B', second)}")
+        said = loaded("playbook", "run", str(own), "--yes")
+        assert (said.code, live("dfs_replication")) == (code, left), said.err
+        said = loaded("playbook", "undo", run_id(loaded), "--yes")
+        assert (said.code, live("dfs_replication")) == (0, None), said.err
 
 
 def test_a_refused_secret_is_not_shown_though_the_manager_quotes_it(loaded, tmp_path):
@@ -274,19 +274,6 @@ def test_a_refused_secret_is_not_shown_though_the_manager_quotes_it(loaded, tmp_
     assert "a-New-Keystore-Pw-78" not in said.out + said.err + everything(loaded).decode(errors="replace")
 
 
-def test_a_secret_that_is_put_back_is_not_shown_though_the_manager_quotes_it(loaded, live, tmp_path):
-    old = live(SECRET)
-    (tmp_path / "pw").write_text("a-New-Keystore-Pw-78")
-    (tmp_path / "pw").chmod(0o600)
-    assert change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs").code == 0
-    run = run_id(loaded)
-    back_up(loaded)  # what is hidden now is taken from here, and not the value that is put back
-    loaded.lab.break_("config", "config-refused")
-    said = loaded("playbook", "undo", run, "--yes")
-    assert (said.code, "'•••' of parameter" in said.err) == (1, True)
-    assert old not in said.out + said.err + everything(loaded).decode(errors="replace")
-
-
 def test_a_hidden_old_value_that_no_snapshot_has_is_not_overwritten(loaded, live, tmp_path):
     import shutil
 
@@ -296,12 +283,6 @@ def test_a_hidden_old_value_that_no_snapshot_has_is_not_overwritten(loaded, live
     old = live(SECRET)
     said = change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs")
     assert (said.code, puts(loaded), live(SECRET)) == (5, [], old)
-
-
-@pytest.mark.parametrize("mask", ["REDACTED", "fp:0123456789abcdef", "********"])
-def test_a_mask_is_never_written(loaded, mask):
-    said = change(loaded, "dfs_replication", mask, "--service", "hdfs")
-    assert (said.code, puts(loaded)) == (5, [])
 
 
 # -- killed
@@ -319,17 +300,16 @@ def kill_when(operator, there):
     return process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("moment", ["sealed", "put"])
-def test_killed_at_any_moment_a_change_ends_as_if_undisturbed_and_can_be_undone(loaded, live, moment):
+def test_killed_at_any_moment_a_change_ends_as_if_undisturbed_and_can_be_undone(loaded, live):
     record = loaded.state / "setting-undo"
-    there = {"sealed": lambda: any(record.glob("*.json")), "put": lambda: live("dfs_replication") == "2"}[moment]
-    kill_when(loaded, there)
-    run = run_id(loaded)
-    said = loaded("playbook", "resume", run)
-    assert (said.code, live("dfs_replication")) == (0, "2"), said.err
-    assert len(puts(loaded)) <= 2
-    assert loaded("playbook", "undo", run, "--yes").code == 0
-    assert live("dfs_replication") is None
+    for there in (lambda: any(record.glob("*.json")), lambda: live("dfs_replication") == "2"):  # sealed, put
+        kill_when(loaded, there)
+        run = run_id(loaded)
+        said = loaded("playbook", "resume", run)
+        assert (said.code, live("dfs_replication")) == (0, "2"), said.err
+        assert len(puts(loaded)) <= 2
+        assert loaded("playbook", "undo", run, "--yes").code == 0
+        assert live("dfs_replication") is None
 
 
 def set_by_somebody(operator, value):
@@ -394,17 +374,6 @@ def test_a_services_settings_come_back_from_a_snapshot_without_a_put_of_the_depl
     assert "nothing that can be read differs" in said.out + said.err
 
 
-def test_a_secret_comes_back_from_the_sealed_copy(loaded, live, tmp_path):
-    old, (first,) = live(SECRET), (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    (tmp_path / "pw").write_text("a-New-Keystore-Pw-80")
-    (tmp_path / "pw").chmod(0o600)
-    assert change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs").code == 0
-    back_up(loaded)  # else the present one could not be put back
-    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--from", first, "--yes")
-    assert (said.code, live(SECRET)) == (0, old), said.err
-    assert old not in said.out + said.err + everything(loaded).decode(errors="replace")
-
-
 def test_the_managers_own_settings_come_back(loaded):
     assert change(loaded, "PARCEL_UPDATE_FREQ", "5", "--manager").code == 0
     said = loaded("restore", "config", "--manager", "--yes")
@@ -453,14 +422,14 @@ PLACES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_what_is_said_to_list_or_unset_the_settings_of_a_place_does_so(loaded, place):
-    lists = loaded("setting", "set", "qqq", "1", *place, "-o", "json").error["hint"]
-    assert loaded(*shlex.split(lists.split("`")[1])[1:], "-o", "json").json["settings"]
-    known = next(one["name"] for one in loaded("setting", "list", *place, "--all", "-o", "json").json["settings"])
-    unsets = loaded("setting", "set", known, *place, "-o", "json").error["hint"]
-    said = loaded(*shlex.split(unsets.split("`")[1])[1:], "--dry-run")
-    assert said.code in (0, 5) and known in said.out + said.err, said.err
+def test_what_is_said_to_list_or_unset_the_settings_of_a_place_does_so(loaded):
+    for place in PLACES:
+        lists = loaded("setting", "set", "qqq", "1", *place, "-o", "json").error["hint"]
+        assert loaded(*shlex.split(lists.split("`")[1])[1:], "-o", "json").json["settings"], place
+        known = next(one["name"] for one in loaded("setting", "list", *place, "--all", "-o", "json").json["settings"])
+        unsets = loaded("setting", "set", known, *place, "-o", "json").error["hint"]
+        said = loaded(*shlex.split(unsets.split("`")[1])[1:], "--dry-run")
+        assert said.code in (0, 5) and known in said.out + said.err, said.err
 
 
 def test_a_name_that_does_not_exist_ends_with_2_and_a_way_on(loaded):
@@ -485,17 +454,20 @@ def test_a_group_of_one_name_in_two_clusters_is_changed_in_neither_until_the_clu
         assert planned_here.code == 0 and f"of service hdfs of {cluster}" in planned_here.out, planned_here.err
 
 
-@pytest.mark.parametrize("verb", [("list",), ("set", "dfs_replication", "2", "--yes"), ("unset", "dfs_replication")])
-def test_a_cluster_has_no_settings_of_its_own(loaded, verb):
-    for cluster in ("base", "nowhere"):
-        said = loaded("setting", *verb, "--cluster", cluster)
-        assert (said.code, "a cluster has no settings of its own: name a service" in said.err) == (2, True)
-    said = loaded("setting", *verb, "--cluster", "nowhere", "--service", "hdfs")
-    assert (said.code, "nowhere" in said.err) == (2, True)
-    said = loaded("setting", *verb, "--manager", "--service", "hdfs")
-    assert (said.code, "several things are named" in said.err) == (2, True)
-    said = loaded("setting", *verb)
-    assert (said.code, "nothing is named" in said.err) == (2, True)
+VERBS = (("list",), ("set", "dfs_replication", "2", "--yes"), ("unset", "dfs_replication"))
+
+
+def test_a_cluster_has_no_settings_of_its_own(loaded):
+    for verb in VERBS:
+        for cluster in ("base", "nowhere"):
+            said = loaded("setting", *verb, "--cluster", cluster)
+            assert (said.code, "a cluster has no settings of its own: name a service" in said.err) == (2, True)
+        said = loaded("setting", *verb, "--cluster", "nowhere", "--service", "hdfs")
+        assert (said.code, "nowhere" in said.err) == (2, True)
+        said = loaded("setting", *verb, "--manager", "--service", "hdfs")
+        assert (said.code, "several things are named" in said.err) == (2, True)
+        said = loaded("setting", *verb)
+        assert (said.code, "nothing is named" in said.err) == (2, True)
 
 
 def test_a_setting_can_be_an_empty_text(loaded, live):
