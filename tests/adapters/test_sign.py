@@ -129,7 +129,7 @@ def test_a_signature_for_another_purpose_is_not_believed(tmp_path: Path) -> None
 
 
 @KEYGEN
-@pytest.mark.parametrize("options", [["-t", "rsa", "-N", ""], ["-t", "ed25519", "-N", "a passphrase"]])
+@pytest.mark.parametrize("options", [["-t", "rsa", "-b", "1024", "-N", ""], ["-t", "ed25519", "-N", "a passphrase"]])
 def test_a_key_that_cannot_be_used_is_refused_without_being_shown(options: list[str], tmp_path: Path) -> None:
     keygen("-q", *options, "-f", tmp_path / "key")
     text = (tmp_path / "key").read_text()

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,9 @@ import pytest
 from maint.adapters.ssh.shell import watched
 from tests.adapters.conftest import SSHD
 from tests.adapters.ssh.conftest import Ground, wait_for_banner
+from tests.forked import Command
 from tests.ports import free_port
+from tests.steps.operator import environment
 
 LONG = 70_000 + os.getpid()  # seconds; nobody else sleeps that long
 
@@ -64,19 +65,7 @@ def stuck(openssh: Ground, tmp_path: Path) -> Iterator[Path]:
     ids=["ctrl-c", "terminated", "killed"],
 )
 def test_a_check_that_is_interrupted_leaves_nothing_running(stuck: Path, sent: signal.Signals, code: int) -> None:
-    words = [
-        sys.executable,
-        "-c",
-        "from maint.cli.start import main; main()",
-        "host",
-        "check",
-        "--check",
-        "disk.inodes",
-    ]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
-    process = subprocess.Popen(
-        [*words, "--config", str(stuck)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
-    )
+    process = Command(["host", "check", "--check", "disk.inodes", "--config", str(stuck)], environment())
     assert until(lambda: bool(sleepers()))
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True).stdout
     assert children == b""  # no ssh process does our work

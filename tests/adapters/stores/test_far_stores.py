@@ -5,15 +5,14 @@ import hashlib
 import hmac
 import os
 import re
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +33,9 @@ from maint.errors import DeadlinePassed, Invalid, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
 from tests.adapters.conftest import SFTP, serve_sshd
+from tests.forked import FORKED
 
 BIG = 40_000_000
-
-# Writes to a store until it is killed; says when it is in the middle.
-WRITER = """
-import sys
-from tests.adapters.stores.test_far_stores import opened_from
-with opened_from(sys.argv[1:]).create("prod/1/half") as file:
-    for _ in range(600):
-        file.write(bytes(100_000))
-    print("half", flush=True)
-    sys.stdin.read()
-"""
 
 
 class Values:
@@ -98,17 +87,24 @@ def put(store: Store, name: str, content: bytes = b"content") -> None:
         file.write(content)
 
 
+def write_half(words: tuple[str, ...], told: Connection) -> None:
+    """Write to a store until it is killed, and say when it is in the middle."""
+    with opened_from(words).create("prod/1/half") as file:
+        for _ in range(1 + 2 * PIECE // 1_000_000):
+            file.write(bytes(1_000_000))
+        told.send("half")
+        told.recv()
+
+
 def kill_in_the_middle(words: tuple[str, ...]) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"half\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    ours, theirs = FORKED.Pipe()
+    process = FORKED.Process(target=write_half, args=(words, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    assert ours.recv() == "half"
+    process.kill()
+    process.join()
+    ours.close()
 
 
 def test_files_and_folders_on_another_host_are_for_their_owner_alone(place: Place) -> None:

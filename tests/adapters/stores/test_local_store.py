@@ -370,7 +370,7 @@ from contextlib import suppress
 from pathlib import Path
 from maint.adapters.stores.local import LocalStore
 store, name = LocalStore(Path(sys.argv[1])), sys.argv[2]
-for _ in range(400):
+for _ in range(200):
     with store.create(name) as file:
         file.write(b"content")
     list(store.names("prod"))

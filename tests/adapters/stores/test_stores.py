@@ -16,6 +16,7 @@ from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores import Access, open_store
+from maint.adapters.stores import s3 as s3_store
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings
@@ -29,7 +30,8 @@ from tests.adapters.stores.plain_sftp import serving
 
 KINDS = ("local", "openssh", "shared", "plain", "s3")
 of_large_files = pytest.mark.parametrize("store", (*KINDS, "ceph"), indirect=True)
-LARGE = 20_000_000  # bytes; more than goes at once
+PIECE = 5 << 20  # bytes that go to S3 at once, which takes no smaller pieces
+LARGE = 6_000_000  # bytes; more than goes at once
 
 
 class Values:
@@ -111,7 +113,8 @@ def ceph(object_store: str, httpserver: HTTPServer) -> Store:
 
 
 @pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest) -> Any:
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(s3_store, "PIECE", PIECE)
     return request.getfixturevalue(request.param)
 
 
@@ -298,7 +301,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(store: Store, name: str) ->
 
 @of_large_files
 def test_large_files_go_through_whole(store: Store) -> None:
-    content = os.urandom(1_000_003) * 41
+    content = os.urandom(1_000_003) * 11  # three pieces
     with store.create("prod/1/large") as file:
         for start in range(0, len(content), 70_000):
             file.write(content[start : start + 70_000])
@@ -311,7 +314,7 @@ def test_large_files_go_through_whole(store: Store) -> None:
 @of_large_files
 def test_a_large_file_whose_writer_fails_leaves_nothing(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), store.create("prod/a") as file:
-        file.write(b"x" * 40_000_000)
+        file.write(b"x" * 2 * LARGE)
         raise ZeroDivisionError
     assert list(store.names()) == []
     assert store.sweep() == 0
