@@ -130,7 +130,7 @@ class Watch:
             for folder, _, names in os.walk(self._temporary):
                 for name in names:
                     self._read(Path(folder, name), "")
-            time.sleep(0.005)
+            time.sleep(0.01)
 
     def _read(self, path: Path, process: str) -> None:
         try:

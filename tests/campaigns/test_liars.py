@@ -22,7 +22,7 @@ from tests.campaigns.test_two_machines import STORES
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import Operator, Said
 
-TRIES = tries(6, 400)  # commands that each liar is asked by
+TRIES = tries(4, 400)  # commands that each liar is asked by
 LIMIT = 6  # seconds that a command is given
 LATEST = LIMIT + 30  # closing what was opened has limits of its own
 MEMORY = 400 << 10  # KiB by which this process, labs and liars included, may grow

@@ -160,12 +160,12 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "hosts": {
         "Connection refused": "adapters/ssh/test_shell.py::test_a_closed_port_is_told",
-        "no answer within 10 s": "adapters/ssh/test_bad_hosts.py::test_each_of_a_hundred_hosts_answers_or_has_a_reason",
+        "no answer within 10 s": "adapters/ssh/test_bad_hosts.py::test_each_of_forty_hosts_answers_or_has_a_reason",
         "its host key is not known": "adapters/ssh/test_shell.py::test_a_host_that_is_not_known_is_refused_with_its_fingerprint_and_what_to_do",
         "ITS HOST KEY HAS CHANGED": "cli/hosts/test_check.py::test_a_bad_host_is_named_with_its_reason_and_hides_nobody",
         "root was not let in": "adapters/ssh/test_shell.py::test_an_account_that_is_not_let_in_is_told",
         "its answer did not end within": "adapters/ssh/test_fleet_contract.py::test_a_script_that_does_not_end_in_time_is_told_and_keeps_what_it_said",
-        "the connection was lost": "adapters/ssh/test_bad_hosts.py::test_each_of_a_hundred_hosts_answers_or_has_a_reason",
+        "the connection was lost": "adapters/ssh/test_bad_hosts.py::test_each_of_forty_hosts_answers_or_has_a_reason",
     },
     "redaction": {
         "a host of the group manager": "steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told",
