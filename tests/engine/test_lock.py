@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +43,7 @@ def take(state):
         return True
 
 
-def test_a_second_run_is_told_who_holds_the_lock_since_when_and_doing_what(tmp_path, other):
+def test_a_second_run_is_told_who_holds_the_lock_since_when_and_doing_what_or_that_it_wrote_no_name(tmp_path, other):
     with pytest.raises(Locked) as caught:
         take(tmp_path)
     error = caught.value
@@ -52,12 +51,9 @@ def test_a_second_run_is_told_who_holds_the_lock_since_when_and_doing_what(tmp_p
     assert f"process {other.pid}" in error.detail[0]
     assert "playbook stop-cluster" in error.detail[0]
     assert tell_times(holder(tmp_path).since) in error.detail[0]
-
-
-def test_a_killed_process_holds_no_lock(tmp_path, other):
-    os.kill(other.pid, signal.SIGKILL)
-    other.wait()
-    assert take(tmp_path)
+    (tmp_path / "lock").write_text("")
+    with pytest.raises(Locked, match="another run works on site prod"):
+        take(tmp_path)
 
 
 def test_the_lock_is_free_after_the_work_and_names_nobody(tmp_path, other):
@@ -83,12 +79,6 @@ def test_a_failure_under_the_lock_frees_it(tmp_path):
     assert take(tmp_path)
 
 
-def test_a_holder_who_has_not_written_a_name_is_still_a_holder(tmp_path, other):
-    (tmp_path / "lock").write_text("")
-    with pytest.raises(Locked, match="another run works on site prod"):
-        take(tmp_path)
-
-
 def test_a_state_folder_that_cannot_be_made_is_a_clear_failure(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(WorkFailed, match="state folder") as caught:
@@ -96,13 +86,14 @@ def test_a_state_folder_that_cannot_be_made_is_a_clear_failure(tmp_path):
     assert "MAINT_STATE" in caught.value.hint
 
 
-def test_whether_the_lock_is_held_is_asked_of_the_kernel_and_not_of_a_process_number(tmp_path, other):
+def test_a_killed_process_holds_no_lock_as_the_kernel_says_and_not_a_process_number(tmp_path, other):
     assert is_held(tmp_path)
     other.kill()
     other.wait()
     assert holder(tmp_path).pid == other.pid  # a killed process leaves its name, and its number may be used again
     assert not is_held(tmp_path)
     assert not is_held(tmp_path / "nowhere")
+    assert take(tmp_path)
 
 
 def test_a_lock_that_cannot_be_opened_is_not_called_free(tmp_path):

@@ -417,7 +417,7 @@ a line written in part was glued to the next one
 a damaged record of an open window kept it open
     steps/test_window_elsewhere.py::test_a_damaged_record_of_a_window_keeps_nobody_from_closing_it_or_from_looking
 a process number in a lock was believed
-    engine/test_lock.py::test_whether_the_lock_is_held_is_asked_of_the_kernel_and_not_of_a_process_number
+    engine/test_lock.py::test_a_killed_process_holds_no_lock_as_the_kernel_says_and_not_a_process_number
     steps/test_window.py::test_a_process_number_that_is_used_again_silences_no_warning_of_an_open_window
     campaigns/test_clocks_and_machines.py::test_a_lock_that_names_a_process_number_which_another_program_has_by_now_holds_nobody_up
 a run that was refused on resume could not be resumed again

@@ -9,8 +9,6 @@ import pytest
 from maint.lab import pki
 from maint.lab.hosts import kerberos
 from maint.lab.hosts.shell.executor import run
-from maint.lab.manager.load import Options
-from maint.lab.running import Lab
 from maint.lab.virtual_clusters.utility import SCRIPT
 
 USER = "etl_user"
@@ -18,9 +16,8 @@ PRINCIPAL = "etl_user@EXAMPLE.COM"
 
 
 @pytest.fixture
-def lab(tmp_path):
-    with Lab(tmp_path / "lab", Options(ssh=False, switches={"vc-initialised": "no"})) as lab:
-        yield lab
+def lab(make_lab):
+    return make_lab(vc_initialised="no").lab
 
 
 @pytest.fixture
@@ -81,22 +78,18 @@ def test_it_gives_a_user_secrets_and_takes_them(master, cluster):
     assert cluster.kerberos == {}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_it_says_what_failed_and_nothing_more(master, cluster):
+    for options, words in (
         ("-u etl_user -p /root/principal -k /root/keytab", "Missing -host value"),
         ("-h HOST -u etl_user -p /root/none -k /root/keytab", "ERROR: No principal file found at location: /root/none"),
         ("-h HOST -u etl_user -p /root/principal -k /root/none", "No keytab file found"),
         ("-h HOST -u Etl@X -p /root/principal -k /root/keytab", "is invalid"),
         ("-h https://HOST -u etl_user -p /root/principal -k /root/keytab", 'namespaces "dex-app-https://'),
-    ],
-)
-def test_it_says_what_failed_and_nothing_more(master, cluster, options, words):
-    told = options.replace("HOST", cluster.identity.host)
-    status, _, err = call(master, f"{SCRIPT} init-user-in-virtual-cluster {told}")
-    assert status == 1
-    assert words in err
-    assert cluster.kerberos == {}
+    ):
+        told = options.replace("HOST", cluster.identity.host)
+        status, _, err = call(master, f"{SCRIPT} init-user-in-virtual-cluster {told}")
+        assert (status, words in err) == (1, True), (options, err)
+        assert cluster.kerberos == {}, options
 
 
 def test_it_is_not_atomic(master, cluster):
