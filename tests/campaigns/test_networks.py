@@ -19,7 +19,7 @@ from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator, Said
 
 TRIES = tries(2, 120)  # faults in front of each peer
-LIMIT = 8  # seconds that a command is given
+LIMIT = size(4, 8)  # seconds that a command is given
 LATEST = LIMIT + 40  # closing what was opened, and taking back what was stored, has limits of its own
 ENDED = {"done", "partly", "refused", "dismissed"}
 STOP = "POST /api/v45/clusters/base/commands/stop"

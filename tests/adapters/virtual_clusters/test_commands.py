@@ -377,7 +377,7 @@ def test_logs_are_printed_as_they_are(vc, api):
 
 def test_the_log_of_a_run_cannot_drive_the_terminal_that_it_is_shown_on(vc, api):
     api.logs[(41, "driver/stdout")] = "one\x1b]0;title\x07two\n"
-    api.runs.append({"id": 41, "job": "j", "status": "succeeded"})
+    api.runs.append({"id": 41, "job": "j", "status": "succeeded", "ended": "2026-01-01T00:00:00Z"})
     words = ["vc", "run", "logs", "--id", "41", "--type", "driver/stdout", "--config", vc.config]
     master, slave = os.openpty()
     ended = subprocess.run([sys.executable, "-m", "maint", *words], stdout=slave, stderr=subprocess.PIPE, check=False)
