@@ -36,7 +36,7 @@ from tests.steps.operator import Operator, Said, environment
 MARK = "cafe5afe77"  # in hexadecimal digits, so that a hash can hold it too
 SALT = 770_077_007_000_000_000
 PASSWORD = f"pw-{MARK}-manager"
-AGAIN = 0.2  # seconds until a process is looked at again
+AGAIN = 0.02  # seconds until a process is looked at again
 SHORTEST = 8  # shorter values are ordinary words
 WITHIN_TEXTS = {  # secrets that no flag names
     "hive_service_config_safety_valve": "<name>fs.s3a.secret.key</name><value>{}</value>",
