@@ -225,10 +225,10 @@ an empty key file passed for a key, and a manager whose database is gone for a s
 a line of doctor was green over what was broken, named another's reason, or a hint that mends nothing
     cli/site/test_doctor_hints.py::test_the_line_of_what_a_fault_breaks_fails_and_says_why_and_no_other
     cli/site/test_doctor_hints.py::test_what_the_hint_says_makes_what_is_broken_well_again
-    cli/site/test_doctor_hints.py::test_what_is_gone_is_named_where_it_must_be_put_back_and_then_all_is_well
+    cli/site/test_doctor_hints.py::test_what_is_gone_is_named_where_it_must_be_put_back
     cli/site/test_doctor_hints.py::test_a_licence_that_does_not_count_is_told_before_a_restore_needs_it
 doctor asked neither hosts nor virtual clusters
-    cli/site/test_doctor.py::test_each_host_and_each_virtual_cluster_is_tried
+    cli/site/test_doctor.py::test_each_host_and_each_virtual_cluster_of_a_sound_site_is_tried_and_nothing_fails_or_changes
     cli/site/test_doctor.py::test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen
 every trouble with TLS was told as a missing file
     adapters/manager/test_hostile.py::test_each_kind_of_broken_tls_has_its_own_way_out
@@ -447,7 +447,7 @@ a timer was installed that would fail every night
 a second copy was dead, and nobody saw it
     cli/backup/test_several_stores.py::test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_up
     cli/monitoring/test_alert_rules.py::test_each_rule_fires_when_it_should_and_says_of_what
-    cli/site/test_doctor.py::test_a_copy_that_lacks_snapshots_is_no_copy_of_them
+    cli/site/test_doctor_hints.py::test_what_the_hint_says_makes_what_is_broken_well_again
 resume took up a trifle in the place of the run that matters
     steps/test_clusters.py::test_one_of_several_runs_that_stopped_must_be_named
     cli/monitoring/test_notices.py::test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing

@@ -165,50 +165,50 @@ def test_what_could_not_be_proven_is_proven_by_the_same_command_once_the_key_is_
     assert said.code == 0, said.err
 
 
-def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itself(loaded: Any) -> None:
-    keys, path = loaded.lab.folder / "identity", Path(loaded.config)
-    (kept,) = stored(loaded, "backups")
+def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itself(alone: Any) -> None:
+    keys, path = alone.lab.folder / "identity", Path(alone.config)
+    (kept,) = stored(alone, "backups")
     right = keys.read_text()
     keys.write_text(age_key()[0])
     text = path.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 1}\n")
     path.write_text(f"{text.rstrip()}\n    metrics: maint.prom\n")
-    said = loaded("backup", "verify", kept)
+    said = alone("backup", "verify", kept)
     assert (said.code, "level 1 of 3" in said.err) == (7, True), said.err
-    figures = (loaded.lab.folder / "maint.prom").read_text()
+    figures = (alone.lab.folder / "maint.prom").read_text()
     assert re.findall(r'^maint_snapshots{.*kind="damaged".*} (.*)$', figures, re.MULTILINE) == ["0"], figures
-    planned = loaded("restore", "plan")
+    planned = alone("restore", "plan")
     assert (planned.code, "no private key at hand opens it" in planned.err) == (5, True), planned.err
     assert "damaged" not in planned.err
-    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    (listed,) = alone("backup", "list", "-o", "json").json["snapshots"]
     assert listed["verified"]["result"] != "failed"
-    told = loaded("doctor", "-o", "json").json["checks"]
+    told = alone("doctor", "-o", "json").json["checks"]
     assert [one for one in told if one["state"] == "FAIL" and one["label"] in ("snapshots", "backup")] == []
-    pruned = loaded("backup", "prune", "--damaged", "--yes")
+    pruned = alone("backup", "prune", "--damaged", "--yes")
     assert (pruned.code, "is not verified" in pruned.err) == (5, True), pruned
-    assert stored(loaded, "backups") == [kept]
+    assert stored(alone, "backups") == [kept]
     keys.write_text(right)
-    assert loaded("backup", "verify", kept).code == 0
-    assert loaded("backup", "prune", "--damaged", "--yes").code == 0
-    assert stored(loaded, "backups") == [kept]
+    assert alone("backup", "verify", kept).code == 0
+    assert alone("backup", "prune", "--damaged", "--yes").code == 0
+    assert stored(alone, "backups") == [kept]
 
 
-def test_what_did_not_come_back_in_a_drill_is_no_proof_because_it_was_encrypted_anew(loaded: Any) -> None:
-    back_up(loaded)
-    newest = stored(loaded, "backups")[-1]
-    role = loaded.lab.world.deployment["clusters"][0]["services"][0]["roles"][0]["name"]
-    assert loaded("backup", "drill", newest, "--switch", f"reject-role={role}").code == 1
-    change_recipient(loaded)
-    assert loaded("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
-    change_recipient(loaded)  # of one that was encrypted anew itself, and whose old one is gone
-    assert loaded("backup", "rekey", "--all", "--yes").code == 0
+def test_what_did_not_come_back_in_a_drill_is_no_proof_because_it_was_encrypted_anew(alone: Any) -> None:
+    back_up(alone)
+    newest = stored(alone, "backups")[-1]
+    role = alone.lab.world.deployment["clusters"][0]["services"][0]["roles"][0]["name"]
+    assert alone("backup", "drill", newest, "--switch", f"reject-role={role}").code == 1
+    change_recipient(alone)
+    assert alone("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
+    change_recipient(alone)  # of one that was encrypted anew itself, and whose old one is gone
+    assert alone("backup", "rekey", "--all", "--yes").code == 0
     for place in ("backups", "second"):
-        listed = loaded("backup", "list", "--store", str(loaded.lab.folder / place), "-o", "json").json["snapshots"]
+        listed = alone("backup", "list", "--store", str(alone.lab.folder / place), "-o", "json").json["snapshots"]
         assert [(one["drilled"] or {"passed": None})["passed"] for one in listed] == [None, None, False, False]
-    assert "ITS DRILL FAILED: " in loaded("backup", "show", listed[-1]["id"]).out
-    planned = loaded("cluster", "stop", "base", "--dry-run")
+    assert "ITS DRILL FAILED: " in alone("backup", "show", listed[-1]["id"]).out
+    planned = alone("cluster", "stop", "base", "--dry-run")
     assert (planned.code, f"proven by snapshot {listed[1]['id']}" in planned.out) == (0, True), planned.out
-    assert loaded("backup", "drill", listed[-1]["id"]).code == 0
-    planned = loaded("cluster", "stop", "base", "--dry-run")
+    assert alone("backup", "drill", listed[-1]["id"]).code == 0
+    planned = alone("cluster", "stop", "base", "--dry-run")
     assert (planned.code, f"proven by snapshot {listed[-1]['id']}" in planned.out) == (0, True), planned.out
 
 
@@ -232,41 +232,41 @@ def test_what_a_copy_does_not_hold_yet_is_not_called_damaged(
     assert not list((changed.lab.folder / "second").rglob("*-verify-*"))
 
 
-def test_metrics_and_list_of_sites_count_what_was_healed_and_what_was_encrypted_anew(loaded: Any) -> None:
-    path = Path(loaded.config)
+def test_metrics_and_list_of_sites_count_what_was_healed_and_what_was_encrypted_anew(alone: Any) -> None:
+    path = Path(alone.config)
     path.write_text(f"{path.read_text().rstrip()}\n    metrics: maint.prom\n")
 
     def counted() -> tuple[str, str]:
-        figures = (loaded.lab.folder / "maint.prom").read_text()
+        figures = (alone.lab.folder / "maint.prom").read_text()
         (found,) = re.findall(r'^maint_snapshots{.*kind="restorable".*} (.*)$', figures, re.MULTILINE)
-        return found, loaded("site", "list").out.splitlines()[1].split()[4]
+        return found, alone("site", "list").out.splitlines()[1].split()[4]
 
-    assert loaded("backup", "create").code == 7
-    source, redacted = stored(loaded, "backups")
+    assert alone("backup", "create").code == 7
+    source, redacted = stored(alone, "backups")
     assert counted() == ("1", "1")
-    assert loaded("backup", "heal", redacted, "--from", source).code == 0
+    assert alone("backup", "heal", redacted, "--from", source).code == 0
     assert counted() == ("2", "2")
-    change_recipient(loaded)
-    assert loaded("backup", "rekey", "--all", "--yes").code == 0
+    change_recipient(alone)
+    assert alone("backup", "rekey", "--all", "--yes").code == 0
     assert counted() == ("4", "4")
 
 
-def test_the_last_good_drill_of_a_snapshot_that_was_replaced_is_told_as_of_one_that_is_gone(loaded: Any) -> None:
-    assert loaded("backup", "drill", "latest").code == 0
-    said = loaded("backup", "list")
+def test_the_last_good_drill_of_a_snapshot_that_was_replaced_is_told_as_of_one_that_is_gone(alone: Any) -> None:
+    assert alone("backup", "drill", "latest").code == 0
+    said = alone("backup", "list")
     assert "last good drill: " in said.out and "does not hold" not in said.out
-    change_recipient(loaded)
-    assert loaded("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
-    assert ", which this store does not hold" in loaded("backup", "list").out
+    change_recipient(alone)
+    assert alone("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
+    assert ", which this store does not hold" in alone("backup", "list").out
 
 
-def test_a_snapshot_that_was_drilled_and_that_a_copy_lacks_is_not_said_to_be_removed(loaded: Any) -> None:
-    copy = loaded.lab.folder / "second"
-    path = Path(loaded.config)
+def test_a_snapshot_that_was_drilled_and_that_a_copy_lacks_is_not_said_to_be_removed(alone: Any) -> None:
+    copy = alone.lab.folder / "second"
+    path = Path(alone.config)
     path.write_text(path.read_text().replace("    backup:\n", f"    backup:\n      copies: [{copy}]\n"))
-    assert loaded("backup", "drill", "latest").code == 0
-    drilled = stored(loaded, "backups")[-1]
-    assert loaded("backup", "create").code == 7  # redacted; it copies, too
+    assert alone("backup", "drill", "latest").code == 0
+    drilled = stored(alone, "backups")[-1]
+    assert alone("backup", "create").code == 7  # redacted; it copies, too
     shutil.rmtree(next(copy.glob(f"*/{drilled}")))
-    said = loaded("backup", "list", "--store", str(copy))
+    said = alone("backup", "list", "--store", str(copy))
     assert said.out.splitlines()[-1].endswith(f"of {drilled}, which this store does not hold")

@@ -60,18 +60,18 @@ def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch, at: tuple[str, int
         ("create --yes", 7),  # of a manager that redacts
     ],
 )
-def test_a_command_says_that_it_is_gone_and_does_the_rest(loaded: Operator, pruned: str, line: str, code: int) -> None:
-    said = loaded("backup", *line.format(pruned).split())
+def test_a_command_says_that_it_is_gone_and_does_the_rest(alone: Operator, pruned: str, line: str, code: int) -> None:
+    said = alone("backup", *line.format(pruned).split())
     assert said.code == code, said.err
-    assert f"snapshot {pruned} was removed from {loaded.lab.folder}/backups while it was read" in said.err
+    assert f"snapshot {pruned} was removed from {alone.lab.folder}/backups while it was read" in said.err
     assert "missing" not in said.out + said.err
-    listed = loaded("backup", "list", "-o", "json").json["snapshots"]
+    listed = alone("backup", "list", "-o", "json").json["snapshots"]
     assert pruned not in [one["id"] for one in listed]
-    assert loaded("backup", "verify", "--stale", "0s").code == 0
+    assert alone("backup", "verify", "--stale", "0s").code == 0
 
 
 @pytest.mark.parametrize("at", [(MANIFEST, 2)])  # listed, then read for what it holds
-def test_one_that_goes_before_its_turn_leaves_the_others_their_depth(loaded: Operator, pruned: str) -> None:
-    said = loaded("backup", "verify", "--stale", "0s")
+def test_one_that_goes_before_its_turn_leaves_the_others_their_depth(alone: Operator, pruned: str) -> None:
+    said = alone("backup", "verify", "--stale", "0s")
     assert (said.code, "level 2 only" in said.err) == (0, False), said.err
     assert "verified: level 3 of 3" in said.out

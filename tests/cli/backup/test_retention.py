@@ -32,8 +32,8 @@ def ids(operator):
     return [one["id"] for one in listed(operator)["snapshots"]]
 
 
-def test_without_a_policy_pruning_is_refused(loaded):
-    said = loaded("backup", "prune", "--yes", "-o", "json")
+def test_without_a_policy_pruning_is_refused(alone):
+    said = alone("backup", "prune", "--yes", "-o", "json")
     assert said.code == 5
     assert "no retention policy" in said.error["message"]
 
@@ -107,34 +107,34 @@ def test_a_hold_twice_is_one_hold(keeping):
         ((), 2),
     ],
 )
-def test_a_hold_without_sense_is_refused(loaded, words, code):
-    assert loaded("backup", "hold", ids(loaded)[0], *words).code == code
-    assert listed(loaded)["snapshots"][0]["holds"] == []
+def test_a_hold_without_sense_is_refused(alone, words, code):
+    assert alone("backup", "hold", ids(alone)[0], *words).code == code
+    assert listed(alone)["snapshots"][0]["holds"] == []
 
 
-def test_a_dry_run_holds_nothing(loaded):
-    assert loaded("backup", "hold", ids(loaded)[0], "--reason", "x", "--dry-run").code == 0
-    assert listed(loaded)["snapshots"][0]["holds"] == []
+def test_a_dry_run_holds_nothing(alone):
+    assert alone("backup", "hold", ids(alone)[0], "--reason", "x", "--dry-run").code == 0
+    assert listed(alone)["snapshots"][0]["holds"] == []
 
 
-def test_the_list_tells_the_age_of_the_last_verified_success(loaded):
-    found = listed(loaded)
+def test_the_list_tells_the_age_of_the_last_verified_success(alone):
+    found = listed(alone)
     assert found["last_verified"]["id"] == found["snapshots"][0]["id"]
     assert 0 <= found["last_verified"]["age"] < 86_400
     assert found["snapshots"][0]["proven"]["level"] == 3
 
 
-def test_a_redacted_export_is_no_verified_success(loaded):
-    before = listed(loaded)["last_verified"]["id"]
-    assert loaded("backup", "create").code == 7
-    assert listed(loaded)["last_verified"]["id"] == before
+def test_a_redacted_export_is_no_verified_success(alone):
+    before = listed(alone)["last_verified"]["id"]
+    assert alone("backup", "create").code == 7
+    assert listed(alone)["last_verified"]["id"] == before
 
 
-def test_while_another_run_is_at_work_a_scheduled_one_leaves_with_6_and_the_age_is_told(loaded):
-    with (loaded.state / "lock").open("r+") as lock:
+def test_while_another_run_is_at_work_a_scheduled_one_leaves_with_6_and_the_age_is_told(alone):
+    with (alone.state / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert loaded("backup", "create", "--yes", given="").code == 6
-        assert listed(loaded)["last_verified"]["id"] == ids(loaded)[0]
+        assert alone("backup", "create", "--yes", given="").code == 6
+        assert listed(alone)["last_verified"]["id"] == ids(alone)[0]
 
 
 def test_pruning_waits_for_a_restore_that_was_killed(keeping):
@@ -212,12 +212,12 @@ def test_a_pruning_that_asks_nobody_goes_on_where_another_machine_stores_meanwhi
     assert not {old, new} & {*ids(keeping)} and len(ids(keeping)) == 1
 
 
-def test_a_file_of_host_keys_that_cannot_be_read_hinders_no_run_that_asks_no_host(loaded):
-    path = loaded.lab.folder / "config.yaml"
+def test_a_file_of_host_keys_that_cannot_be_read_hinders_no_run_that_asks_no_host(alone):
+    path = alone.lab.folder / "config.yaml"
     lines = path.read_text().splitlines()
     too_long = "/".join(["", *["a" * 200] * 25])  # of a path, which even root cannot look for
     changed = [f"{line.partition(':')[0]}: {too_long}" if "known_hosts:" in line else line for line in lines]
     assert changed != lines
     path.write_text("\n".join(changed) + "\n")
-    said = loaded("backup", "hold", ids(loaded)[0], "--reason", "audit")
+    said = alone("backup", "hold", ids(alone)[0], "--reason", "audit")
     assert said.code == 0, said.err

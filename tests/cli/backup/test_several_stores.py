@@ -12,7 +12,9 @@ from botocore.session import Session
 from maint import files
 from maint.lab.create import SITE
 from tests.adapters.conftest import missing
+from tests.cli.conftest import only_the_manager
 from tests.s3_server import s3_server
+from tests.steps.conftest import back_up
 
 
 class Stores:
@@ -54,12 +56,20 @@ def up(folder: Path) -> None:
 
 
 @pytest.fixture
-def stores(loaded: Any) -> Stores:
+def stores_of_all(loaded: Any) -> Stores:
+    """Two stores of a site with hosts and virtual clusters."""
     stores = Stores(loaded)
     text = Path(loaded.config).read_text()
     # The server redacts; here that is no reason for an exit code of its own.
     Path(loaded.config).write_text(text.replace("    backup:\n", "    backup:\n      on_redacted: accept\n"))
     return stores
+
+
+@pytest.fixture
+def stores(stores_of_all: Stores) -> Stores:
+    """Two stores of a site that is a manager alone."""
+    only_the_manager(stores_of_all.operator)
+    return stores_of_all
 
 
 def test_a_backup_brings_the_second_store_up_to_date(stores: Stores) -> None:
@@ -124,12 +134,14 @@ def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says
 
 
 @pytest.mark.parametrize("mounted", ["no", "empty"])
-def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(stores: Stores, mounted: str) -> None:
-    assert stores.create().code == 0
-    operator, (_, known) = stores.operator, sorted(stores.ids(stores.first))
-    stores.first.rename(away := stores.first.with_name("not-mounted"))
+def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(
+    stores_of_all: Stores, mounted: str
+) -> None:
+    assert stores_of_all.create().code == 0
+    operator, (_, known) = stores_of_all.operator, sorted(stores_of_all.ids(stores_of_all.first))
+    stores_of_all.first.rename(away := stores_of_all.first.with_name("not-mounted"))
     if mounted == "empty":
-        stores.first.mkdir()
+        stores_of_all.first.mkdir()
     for line in (
         "backup list", f"backup show {known}", "backup verify", f"backup verify {known}", "backup diff latest latest",
         "backup drift", "backup drill", "restore plan --manager-only",
@@ -139,37 +151,39 @@ def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(stor
     ):  # fmt: skip
         said = operator(*line.split())
         assert (said.code, "is its disk mounted?" in said.err, said.out) == (1, True, ""), (line, said)
-        assert f"`maint backup list --store {stores.second}`" in said.err
-    assert operator("backup", "list", "--store", str(stores.second)).code == 0
+        assert f"`maint backup list --store {stores_of_all.second}`" in said.err
+    assert operator("backup", "list", "--store", str(stores_of_all.second)).code == 0
     assert operator("cluster", "stop", "base", "--dry-run", "--no-safety-net", "it is lost").code == 0
     assert "could not be asked" in operator("site", "status", "-o", "json").json["redaction_window"]
     told = {one["label"]: one for one in operator("doctor", "-o", "json").json["checks"]}
     assert told["drill"]["words"] == "cannot be told, for the reason of `store`"
-    assert told[f"copy {stores.second}"]["words"] == "2 snapshots"
+    assert told[f"copy {stores_of_all.second}"]["words"] == "2 snapshots"
     assert "could not be asked for open windows" in told["redaction window"]["words"]
     if mounted == "empty":
-        stores.first.rmdir()
-    away.rename(stores.first)
+        stores_of_all.first.rmdir()
+    away.rename(stores_of_all.first)
     assert operator("backup", "show", known).code == 0
 
 
 def test_a_copy_that_never_answers_holds_up_neither_a_backup_nor_a_pruning_beyond_its_first_look(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    stores_of_all: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        secret = stores.second.with_name("secret")
+        secret = stores_of_all.second.with_name("secret")
         files.create(secret, b"secret")
         s3 = f"{{endpoint: 'http://127.0.0.1:{silent.getsockname()[1]}', access_key: 'file:{secret}', "
         s3 += f"secret_key: 'file:{secret}', region: us-east-1}}"
-        config = Path(stores.operator.config)
-        text = config.read_text().replace(f"copies: ['{stores.second}']", f"copies: ['s3://copies/x']\n      s3: {s3}")
+        config = Path(stores_of_all.operator.config)
+        text = config.read_text().replace(
+            f"copies: ['{stores_of_all.second}']", f"copies: ['s3://copies/x']\n      s3: {s3}"
+        )
         config.write_text(text.replace("    backup:\n", "    backup:\n      keep: {last: 1}\n      minimum: 1\n"))
         monkeypatch.setattr("maint.snapshots.replicate.REACH", 0.5)
         words = "s3://copies/x: no answer within 0.5 s"
-        said = stores.operator("backup", "create", "--open-window", "--yes", "--timeout", "115s", "-o", "json")
+        said = stores_of_all.operator("backup", "create", "--open-window", "--yes", "--timeout", "115s", "-o", "json")
         assert said.code == 7, said.err
-        assert words in stores.outcome("snapshot.copy")
-        said = stores.operator("backup", "prune", "--yes", "--timeout", "115s")
+        assert words in stores_of_all.outcome("snapshot.copy")
+        said = stores_of_all.operator("backup", "prune", "--yes", "--timeout", "115s")
         assert (said.code, words in said.err) == (7, True), said.err
 
 
@@ -210,42 +224,36 @@ def test_when_no_store_holds_the_snapshot_the_run_fails(stores: Stores) -> None:
     assert stores.create().code == 1
 
 
-def test_a_manager_comes_back_from_a_copy_when_the_first_store_is_gone(stores: Stores) -> None:
-    assert stores.create().code == 0
-    down(stores.first)
-    stores.operator.lab.lose_database()
-    stores.operator.forget_requests()
-    assert stores.operator.restore().code != 0
-    assert stores.operator.sent == []
-    said = stores.operator.restore("--store", str(stores.second), "-o", "json")
-    assert said.code == 0, said.err
-    assert said.json["actions"][-1]["kind"] == "deployment.compare"
-
-
-def test_a_restore_from_a_copy_that_stops_is_taken_up_from_that_copy(stores: Stores) -> None:
-    assert stores.create().code == 0
-    down(stores.first)
-    stores.operator.lab.lose_database()
-    stores.operator.lab.break_("restore", "put-fails")
-    said = stores.operator.restore("--store", str(stores.second), "-o", "json")
+def test_a_manager_comes_back_from_a_copy_and_a_restore_that_stops_is_taken_up_from_that_copy(
+    stores_of_all: Stores,
+) -> None:
+    operator, second = stores_of_all.operator, str(stores_of_all.second)
+    assert stores_of_all.create().code == 0
+    down(stores_of_all.first)
+    operator.lab.lose_database()
+    operator.forget_requests()
+    assert operator.restore().code != 0
+    assert operator.sent == []
+    operator.lab.break_("restore", "put-fails")
+    said = operator.restore("--store", second, "-o", "json")
     assert said.code == 1
-    assert f"maint playbook resume --store {stores.second}" in said.error["hint"]
-    taken_up = stores.operator("playbook", "resume", "--store", str(stores.second))
+    assert f"maint playbook resume --store {second}" in said.error["hint"]
+    taken_up = operator("playbook", "resume", "--store", second, "-o", "json")
     assert taken_up.code == 0, taken_up.err
-    assert stores.operator.puts == 2
+    assert taken_up.json["actions"][-1]["kind"] == "deployment.compare"
+    assert operator.puts == 2
 
 
-def test_a_restore_that_was_killed_is_taken_up_from_the_store_that_it_was_told(stores: Stores) -> None:
-    assert stores.create().code == 0
-    down(stores.first)
-    stores.operator.lab.lose_database()
-    stores.operator.lab.break_("restore", "put-fails")
-    assert stores.operator.restore("--store", str(stores.second)).code == 1
-    left = stores.operator("playbook", "resume", "--dry-run")  # as one types it after a kill, which leaves no words
-    assert left.code == 0, left.err
-    taken_up = stores.operator("playbook", "resume")
-    assert taken_up.code == 0, taken_up.err
-    assert stores.operator.puts == 2
+def test_a_restore_that_was_killed_is_taken_up_from_the_store_that_it_was_told(stores_of_all: Stores) -> None:
+    assert stores_of_all.create().code == 0
+    down(stores_of_all.first)
+    stores_of_all.operator.lab.lose_database()
+    stores_of_all.operator.lab.break_("restore", "put-fails")
+    assert stores_of_all.operator.restore("--store", str(stores_of_all.second)).code == 1
+    for more in (("--dry-run",), ()):  # as one types it after a kill, which leaves no words
+        taken_up = stores_of_all.operator("playbook", "resume", *more)
+        assert taken_up.code == 0, taken_up.err
+    assert stores_of_all.operator.puts == 2
 
 
 def test_a_config_without_copies_plans_no_copy(loaded: Any) -> None:
@@ -308,7 +316,7 @@ def test_what_somebody_removed_from_a_bucket_with_versioning_is_said_to_be_hidde
         config = Path(loaded.config)
         s3 = f"{{endpoint: '{endpoint}', access_key: 'file:{secret}', secret_key: 'file:{secret}'}}"
         config.write_text(re.sub('store: ".*"', f"store: s3://kept/maint\n      s3: {s3}", config.read_text()))
-        assert loaded("backup", "create", "--open-window", "--yes").code == 0
+        back_up(loaded)
         for one in client.list_objects_v2(Bucket="kept")["Contents"]:
             client.delete_object(Bucket="kept", Key=one["Key"])
         said = loaded("backup", "verify")

@@ -49,69 +49,69 @@ def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one
         assert newer not in planned.out
 
 
-def test_a_store_that_holds_nothing_of_the_site_is_named_with_what_to_look_at(loaded):
-    place = loaded.lab.folder / "nowhere"
-    error = loaded("backup", "verify", "--store", str(place), "-o", "json").error
+def test_a_store_that_holds_nothing_of_the_site_is_named_with_what_to_look_at(alone):
+    place = alone.lab.folder / "nowhere"
+    error = alone("backup", "verify", "--store", str(place), "-o", "json").error
     assert error["message"] == f"there is no snapshot of {SITE} in {place} yet"
     assert error["hint"].startswith("look at the store's address, where there should be some")
 
 
-def test_a_redacted_snapshot_is_whole_and_not_restorable(loaded):
-    loaded("backup", "create")
-    assert loaded("backup", "verify", "--dry-run", "-o", "json").json["level"] == 2
-    said = loaded("backup", "verify")
+def test_a_redacted_snapshot_is_whole_and_not_restorable(alone):
+    alone("backup", "create")
+    assert alone("backup", "verify", "--dry-run", "-o", "json").json["level"] == 2
+    said = alone("backup", "verify")
     assert (said.code, said.out.split(": ")[1]) == (0, "verified")
-    asked = loaded("backup", "verify", "latest", "--level", "3")
+    asked = alone("backup", "verify", "latest", "--level", "3")
     assert asked.code == 1
     assert "is whole, and not restorable" in asked.err
     assert "not sound" not in asked.err
     assert "for audit" in asked.err
 
 
-def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
-    first = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
-    loaded("backup", "create")
-    newest = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
-    assert loaded("backup", "verify", "--stale", "1h", "-o", "json").json["verifications"] == []
-    planned = loaded("backup", "verify", "--stale", "0.001s", "--dry-run", "-o", "json").json
+def test_those_not_verified_for_long_are_verified_the_longest_ago_first(alone):
+    first = alone("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    alone("backup", "create")
+    newest = alone("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    assert alone("backup", "verify", "--stale", "1h", "-o", "json").json["verifications"] == []
+    planned = alone("backup", "verify", "--stale", "0.001s", "--dry-run", "-o", "json").json
     assert planned["snapshots"] == [first, newest]
-    said = loaded("backup", "verify", "--stale", "0.001s", "-o", "json")
+    said = alone("backup", "verify", "--stale", "0.001s", "-o", "json")
     found = [(one["snapshot"], one["result"], one["level"]) for one in said.json["verifications"]]
     assert (said.code, found) == (0, [(first, "verified", 3), (newest, "verified", 2)])
-    part = next(path for path in (loaded.lab.folder / "backups").rglob(f"{first}/deployment*") if path.stat().st_size)
+    part = next(path for path in (alone.lab.folder / "backups").rglob(f"{first}/deployment*") if path.stat().st_size)
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
-    said = loaded("backup", "verify", "--stale", "0.001s")
+    said = alone("backup", "verify", "--stale", "0.001s")
     assert (said.code, "1 snapshot of 2 failed" in said.err, first in said.err) == (1, True, True)
-    shown, text = loaded("backup", "show", first, "-o", "json").json["snapshot"], loaded("backup", "show", first).out
+    shown, text = alone("backup", "show", first, "-o", "json").json["snapshot"], alone("backup", "show", first).out
     assert (shown["restorable"], "restorable: no;" in text, "failed, level 0 of 3" in text) == (False, True, True)
-    assert "failed, level 0 of 3" in loaded("backup", "list").out
-    with opened(Flags(config=loaded.config)) as (site, _):
+    assert "failed, level 0 of 3" in alone("backup", "list").out
+    with opened(Flags(config=alone.config)) as (site, _):
         write_record(site, "drill", newest, {"result": "failed", "reason": "a role is gone"})
-    assert "ITS DRILL FAILED: a role is gone" in loaded("backup", "show", newest).out
-    assert "ITS DRILL FAILED" not in loaded("backup", "show", first).out
+    assert "ITS DRILL FAILED: a role is gone" in alone("backup", "show", newest).out
+    assert "ITS DRILL FAILED" not in alone("backup", "show", first).out
 
 
-def test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for(loaded):
+def test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for(alone):
     def told():
-        return loaded("backup", "list", "-o", "json").json["snapshots"][-1]["verified"]
+        return alone("backup", "list", "-o", "json").json["snapshots"][-1]["verified"]
 
     assert (told()["result"], told()["level"], told()["depth"]) == ("verified", 3, 3)
-    newest = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
-    (part,) = (loaded.lab.folder / "backups").rglob(f"{newest}/deployment.json.zst.age")
+    newest = alone("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    (part,) = (alone.lab.folder / "backups").rglob(f"{newest}/deployment.json.zst.age")
     whole = part.read_bytes()
     part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert loaded("backup", "verify", newest).code == 1
+    assert alone("backup", "verify", newest).code == 1
     assert (told()["result"], told()["level"], told()["depth"]) == ("failed", 3, 0)
 
 
-def test_no_list_says_restorable_beside_failed(loaded):
-    (part,) = (loaded.lab.folder / "backups").rglob("deployment.json.zst.age")
+def test_no_list_says_restorable_beside_failed(alone):
+    (part,) = (alone.lab.folder / "backups").rglob("deployment.json.zst.age")
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
-    assert loaded("backup", "verify").code == 1
-    heads, line, *_ = loaded("backup", "list").out.splitlines()
+    assert alone("backup", "verify").code == 1
+    heads, line, *_ = alone("backup", "list").out.splitlines()
     told = dict(zip(heads.split(), line.split(), strict=False))
     assert (told["RESTORABLE"], told["VERIFIED"]) == ("no", "failed,"), line
-    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    (listed,) = alone("backup", "list", "-o", "json").json["snapshots"]
     assert (listed["restorable"], listed["verified"]["result"]) == (False, "failed")
 
 
@@ -128,29 +128,29 @@ def test_a_password_that_was_changed_since_condemns_no_backup(loaded):
     assert folder.name in loaded("restore", "plan", "--manager-only").out
 
 
-def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(loaded):
-    backups, config = loaded.lab.folder / "backups", Path(loaded.config)
+def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(alone):
+    backups, config = alone.lab.folder / "backups", Path(alone.config)
     (folder,) = {path.parent for path in backups.rglob("manifest.json")}
     known, one = config.read_text(), folder.name
     config.write_text(known.replace(f"\n  {SITE}:", "\n  other:", 1))  # whoever wrote it anew remembers another name
     for line in ("backup list", "backup verify", "restore plan"):
-        said = loaded(*line.split())
+        said = alone(*line.split())
         assert f"it holds snapshots of {SITE}: a site is found under the name that it had" in said.out + said.err
     (backups / SITE).rename(backups / "other")
-    (loaded.state / "keys/signing").parent.rename(loaded.state.with_name("other") / "keys")
+    (alone.state / "keys/signing").parent.rename(alone.state.with_name("other") / "keys")
     for line in ("backup verify", "backup list --rebuild", f"restore plan --snapshot {one}"):
-        said = loaded(*line.split())
+        said = alone(*line.split())
         assert (said.code, f"belongs to {SITE}/{one}, not to other/{one}" in said.err) == (1, True), said.err
     for line in ("restore plan", "doctor"):
-        said = loaded(*line.split())
+        said = alone(*line.split())
         assert f"give it its name {SITE} again" in (told := said.err + said.out) and "--damaged" not in told, told
     (backups / "other").rename(backups / SITE)
-    (loaded.state.with_name("other") / "keys").rename(loaded.state / "keys")
+    (alone.state.with_name("other") / "keys").rename(alone.state / "keys")
     config.write_text(known)
-    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    (listed,) = alone("backup", "list", "-o", "json").json["snapshots"]
     assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
     folder.rename(folder.with_name(one.lower()))
-    assert f"{SITE}/{one.lower()} holds a manifest, and is no name of a snapshot" in loaded("backup", "list").out
+    assert f"{SITE}/{one.lower()} holds a manifest, and is no name of a snapshot" in alone("backup", "list").out
 
 
 def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_path):
@@ -176,17 +176,17 @@ def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_
     trusting(known, " ".join(own.read_text().split()[:2]))
 
 
-def test_on_a_new_machine_it_is_told_that_keys_are_to_be_named_and_where_they_are_shown(loaded, tmp_path):
-    config = Path(loaded.config)
-    (signer,) = loaded.state.glob("keys/signing.pub")
+def test_on_a_new_machine_it_is_told_that_keys_are_to_be_named_and_where_they_are_shown(alone, tmp_path):
+    config = Path(alone.config)
+    (signer,) = alone.state.glob("keys/signing.pub")
     config.write_text(re.sub(r'state: "[^"]*"', f'state: "{tmp_path}/new"', config.read_text(), count=1))
-    listed = loaded("backup", "list")
+    listed = alone("backup", "list")
     assert (listed.code, "1 snapshot signed by a key that is not trusted" in listed.err) == (0, True), listed.err
-    (known,) = loaded("backup", "list", "-o", "json").json["snapshots"]
-    shown = loaded("backup", "show", known["id"])
+    (known,) = alone("backup", "list", "-o", "json").json["snapshots"]
+    shown = alone("backup", "show", known["id"])
     assert (shown.code, " ".join(signer.read_text().split()[:2]) in shown.err) == (1, True), shown.err
-    assert loaded("backup", "create").code == 7  # of its own, redacted: as the first night would
-    said = loaded("restore", "plan", "-o", "json")
+    assert alone("backup", "create").code == 7  # of its own, redacted: as the first night would
+    said = alone("restore", "plan", "-o", "json")
     assert (said.code, "backup.trusted_keys" in said.error["hint"]) == (5, True), said.err
 
 
@@ -205,94 +205,94 @@ def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_rest
 
 
 @pytest.mark.parametrize("dry", [("--dry-run",), ()])
-def test_a_verification_by_a_drill_prints_what_its_schema_says(loaded, dry):
-    said = loaded("backup", "verify", "--level", "4", "-o", "json", *dry)
+def test_a_verification_by_a_drill_prints_what_its_schema_says(alone, dry):
+    said = alone("backup", "verify", "--level", "4", "-o", "json", *dry)
     schema = schema_of("output", "backup verify")
     assert (said.code, fits(said.json, schema, schema["$defs"])) == (0, True), said.err
 
 
-def test_stale_chooses_by_itself(loaded):
-    assert loaded("backup", "verify", "latest", "--stale", "1h").code == 2
-    assert loaded("backup", "verify", "--stale", "soon").code == 2
+def test_stale_chooses_by_itself(alone):
+    assert alone("backup", "verify", "latest", "--stale", "1h").code == 2
+    assert alone("backup", "verify", "--stale", "soon").code == 2
 
 
 @pytest.mark.parametrize(("reference", "code", "why"), [("env:UNSET", 3, "UNSET is not set"), ("prompt:", 5, "typed")])
 def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_that_wants_none(
-    loaded, reference, code, why
+    alone, reference, code, why
 ):
-    loaded("backup", "create")  # redacted, so that only --level 3 wants the password
-    first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    store = loaded.lab.folder / "backups"
+    alone("backup", "create")  # redacted, so that only --level 3 wants the password
+    first, newest = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
+    store = alone.lab.folder / "backups"
     before = sorted(store.rglob("*"))
-    config = Path(loaded.config)
+    config = Path(alone.config)
     config.write_text(re.sub(r"password: \S*/password\S*", f"password: '{reference}'", config.read_text(), count=1))
     for words in ("drill", first), ("create",):
-        said = loaded("backup", *words)
+        said = alone("backup", *words)
         assert (said.code, why in said.err) == (code, True), said.err
     assert sorted(store.rglob("*")) == before
-    assert loaded("backup", "verify", first, "--level", "2").code == 0
+    assert alone("backup", "verify", first, "--level", "2").code == 0
     for words in ([first], ["--stale", "0.001s", "--level", "3"]):
-        said = loaded("backup", "verify", *words)
+        said = alone("backup", "verify", *words)
         assert (said.code, said.err.count(why), "level 3 tries this password" in said.err) == (code, 1, True), said.err
         assert (f"{first}: verified: level 2 of 2" in said.out, "failed" in said.out) == (True, False), said.out
-    kept = loaded("backup", "list", "-o", "json").json["snapshots"]
+    kept = alone("backup", "list", "-o", "json").json["snapshots"]
     assert [(one["verified"]["result"], one["verified"]["level"]) for one in kept] == [("verified", 2)] * 2
     part = next(path for path in store.rglob(f"{newest}/deployment*") if path.stat().st_size)
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
-    said = loaded("backup", "verify", "--stale", "0.001s", "--level", "3")
+    said = alone("backup", "verify", "--stale", "0.001s", "--level", "3")
     assert (said.code, "1 snapshot of 2 failed" in said.err, newest in said.err, said.err.count(why)) == (
         1, True, True, 1
     ), said.err  # fmt: skip
-    kept = loaded("backup", "list", "-o", "json").json["snapshots"]
+    kept = alone("backup", "list", "-o", "json").json["snapshots"]
     assert [one["verified"]["result"] for one in kept] == ["verified", "failed"]
 
 
-def test_a_password_that_can_be_read_no_longer_keeps_nobody_from_what_wants_none(loaded):
-    back_up(loaded)
-    config, vault, reads = Path(loaded.config), loaded.lab.folder / "vault", loaded.lab.folder / "reads"
-    vault.write_text(f"echo >> {reads}; [ $(wc -l < {reads}) -le 2 ] && cat {loaded.lab.folder}/password\n")
+def test_a_password_that_can_be_read_no_longer_keeps_nobody_from_what_wants_none(alone):
+    back_up(alone)
+    config, vault, reads = Path(alone.config), alone.lab.folder / "vault", alone.lab.folder / "reads"
+    vault.write_text(f"echo >> {reads}; [ $(wc -l < {reads}) -le 2 ] && cat {alone.lab.folder}/password\n")
     reference = f"'command:/bin/sh {vault}'"
     config.write_text(re.sub(r"password: \S*/password\S*", f"password: {reference}", config.read_text(), count=1))
-    said = loaded("backup", "verify", "--stale", "0.001s")
+    said = alone("backup", "verify", "--stale", "0.001s")
     assert (said.code, said.err.count("error:"), "level 2 only: 1 snapshot" in said.err) == (3, 1, True), said.err
     assert ("level 3 of 3" in said.out, "level 2 of 2" in said.out) == (True, True), said.out
 
 
-def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(loaded):
-    loaded("backup", "create")
-    first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    key, begun = loaded.lab.folder / "identity", time.time()
+def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(alone):
+    alone("backup", "create")
+    first, newest = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
+    key, begun = alone.lab.folder / "identity", time.time()
     whole = key.read_text()
     for spoil in (key.unlink, lambda: key.chmod(0o644), lambda: key.write_text("no key\n")):
         key.write_text(whole)
         key.chmod(0o600)
         spoil()
-        said = loaded("backup", "verify", "--stale", "0.001s")
+        said = alone("backup", "verify", "--stale", "0.001s")
         assert (said.code, str(key) in said.err, said.err.count("error:")) == (3, True, 1), said.err
         assert "level 1 only: 2 snapshots" in said.err
         assert all(f"{one}: verified: level 1 of 1" in said.out for one in (first, newest)), said.out
-        before = sorted((loaded.lab.folder / "backups").rglob("*"))
-        said = loaded("backup", "drill", first)
+        before = sorted((alone.lab.folder / "backups").rglob("*"))
+        said = alone("backup", "drill", first)
         assert (said.code, str(key) in said.err) == (3, True), said.err
-        assert sorted((loaded.lab.folder / "backups").rglob("*")) == before
+        assert sorted((alone.lab.folder / "backups").rglob("*")) == before
     overdue = f"{time.time() - begun}s"  # what was looked at deep before, and since then only to level 1
-    assert loaded("backup", "verify", "--stale", overdue).code == 3
+    assert alone("backup", "verify", "--stale", overdue).code == 3
     key.write_text(whole)
-    said = loaded("backup", "verify", "--stale", overdue)
+    said = alone("backup", "verify", "--stale", overdue)
     assert (said.code, said.out.count(": verified: level ")) == (0, 2), said.out
 
 
 @pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",), ("rekey", "--all")])
-def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, httpserver, words):
-    back_up(loaded)
-    snapshots = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+def test_a_mistyped_password_says_nothing_of_the_snapshot(alone, httpserver, words):
+    back_up(alone)
+    snapshots = [one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"]]
     if words[0] == "rekey":
-        change_recipient(loaded)
-    store = loaded.lab.folder / "backups"
+        change_recipient(alone)
+    store = alone.lab.folder / "backups"
     before = sorted(store.rglob("*"))
     httpserver.expect_request(re.compile("/p.*")).respond_with_data("OK")
-    configured(loaded, f"    notify: [{{name: dead-man, ping: {{url: '{httpserver.url_for('/p')}'}}}}]\n")
-    code, said = typed(loaded, "mistyped", *words)
+    configured(alone, f"    notify: [{{name: dead-man, ping: {{url: '{httpserver.url_for('/p')}'}}}}]\n")
+    code, said = typed(alone, "mistyped", *words)
     assert (code, said.count("the password that was typed"), "not sound" in said) == (2, 1, False), said
     told = [request.get_data(as_text=True) for request, _ in httpserver.log]
     words_of_end = f"backup {words[0]} is not done: a password was mistyped at a terminal"
@@ -302,40 +302,40 @@ def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, httpserver, wo
     assert sorted(store.rglob("*")) == before
 
 
-def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(loaded):
-    back_up(loaded)
-    change_recipient(loaded)
-    first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    assert loaded("backup", "rekey", "--snapshot", first).code == 0
-    code, said = typed(loaded, "mistyped", "rekey", "--all", "--prune-old", "--yes")
+def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(alone):
+    back_up(alone)
+    change_recipient(alone)
+    first, newest = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
+    assert alone("backup", "rekey", "--snapshot", first).code == 0
+    code, said = typed(alone, "mistyped", "rekey", "--all", "--prune-old", "--yes")
     assert (code, said.count("the password that was typed"), "not everything was done: 2" in said) == (7, 2, True), said
-    left = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    left = [one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"]]
     assert (len(left), {first, newest} <= set(left)) == (3, True)
 
 
-def test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped(loaded):
-    loaded("backup", "create")  # redacted
-    older, newer = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    before = sorted((loaded.lab.folder / "backups").rglob("*"))
-    code, said = typed(loaded, "mistyped", "heal", newer, "--from", older)
+def test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped(alone):
+    alone("backup", "create")  # redacted
+    older, newer = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
+    before = sorted((alone.lab.folder / "backups").rglob("*"))
+    code, said = typed(alone, "mistyped", "heal", newer, "--from", older)
     assert (code, f"the password that was typed does not open admin of snapshot {older}" in said) == (2, True), said
-    assert sorted((loaded.lab.folder / "backups").rglob("*")) == before
-    code, said = typed(loaded, PASSWORD, "heal", newer, "--from", older)
+    assert sorted((alone.lab.folder / "backups").rglob("*")) == before
+    code, said = typed(alone, PASSWORD, "heal", newer, "--from", older)
     assert (code, "verified: level 3 of 3" in said) == (0, True), said
 
 
-def test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more(loaded):
-    loaded("backup", "create")  # redacted
-    older, newer = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    (loaded.lab.folder / "password").write_text("changed since")
-    said = loaded("backup", "heal", newer, "--from", older)
+def test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more(alone):
+    alone("backup", "create")  # redacted
+    older, newer = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
+    (alone.lab.folder / "password").write_text("changed since")
+    said = alone("backup", "heal", newer, "--from", older)
     assert (said.code, "must not be relied on: the configured password does not open admin" in said.err) == (1, True)
-    results = {one["id"]: one["verified"]["result"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]}
+    results = {one["id"]: one["verified"]["result"] for one in alone("backup", "list", "-o", "json").json["snapshots"]}
     assert sorted(results.values()) == ["failed", "verified", "verified"]
     (healed,) = results.keys() - {older, newer}
-    assert (loaded("backup", "verify", older).code, loaded("backup", "verify", healed).code) == (1, 1)
-    (loaded.lab.folder / "password").write_text(PASSWORD)
-    assert loaded("backup", "verify", healed).code == 0
+    assert (alone("backup", "verify", older).code, alone("backup", "verify", healed).code) == (1, 1)
+    (alone.lab.folder / "password").write_text(PASSWORD)
+    assert alone("backup", "verify", healed).code == 0
 
 
 def test_a_backup_of_a_fresh_manager_whose_account_the_configured_password_does_not_open_is_not_restorable(lost):
@@ -360,29 +360,29 @@ def test_what_an_older_api_version_leaves_out_of_an_export_is_told_and_stands_in
 
 
 @pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",)])
-def test_what_is_found_is_shown_also_where_the_store_takes_no_record_of_it(loaded, words):
-    records = loaded.lab.folder / "backups" / SITE / "records"
+def test_what_is_found_is_shown_also_where_the_store_takes_no_record_of_it(alone, words):
+    records = alone.lab.folder / "backups" / SITE / "records"
     records.rename(records.with_name(".away"))
     records.touch()  # nothing can be written below it, as on a disk that is mounted read-only
-    said = loaded("backup", *words, "-o", "json")
+    said = alone("backup", *words, "-o", "json")
     (found,) = said.json.get("verifications") or [said.json.get("verification") or said.json.get("drill")]
     assert (said.code, found["result"]) == (7, "passed" if words == ("drill",) else "verified"), said.err
     assert "what was found is not kept: cannot write" in said.err and "Not a directory" in said.err
 
 
-def test_where_the_store_takes_no_record_all_snapshots_are_looked_at_and_a_damaged_one_fails(loaded):
-    back_up(loaded)
-    backups = loaded.lab.folder / "backups" / SITE
+def test_where_the_store_takes_no_record_all_snapshots_are_looked_at_and_a_damaged_one_fails(alone):
+    back_up(alone)
+    backups = alone.lab.folder / "backups" / SITE
     oldest, newest = sorted(path.parent.name for path in backups.rglob("manifest.json"))
     (backups / "records").rename(backups / ".away")
     (backups / "records").touch()
-    said = loaded("backup", "list", "--rebuild")
+    said = alone("backup", "list", "--rebuild")
     assert (said.code, "what was found is not kept: cannot write" in said.err) == (7, True), said.err
     assert all(f"{one}: verified: level 3 of 3" in said.err and one in said.out for one in (oldest, newest)), said.err
     part = backups / oldest / "deployment.json.zst.age"
     part.write_bytes(part.read_bytes()[:-1])
     for words in (("list", "--rebuild"), ("verify", "--stale", "0.001s")):
-        said = loaded("backup", *words)
+        said = alone("backup", *words)
         assert (said.code, f"{newest}: verified: level 3 of 3" in said.err + said.out) == (1, True), said.err
         assert f"{oldest}: failed" in said.err + said.out, said.err
 

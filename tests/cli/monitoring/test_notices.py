@@ -67,9 +67,9 @@ def test_a_failure_is_told_then_what_recovered_then_each_success(loaded: Operato
     assert PASSWORD not in told.read_text()
 
 
-def test_a_program_that_is_told_inherits_no_secret(loaded: Operator) -> None:
-    told = listening(loaded)
-    assert loaded("backup", "verify", "--level", "1", AWS_SECRET_ACCESS_KEY="s3cr3t-of-the-store").code == 0
+def test_a_program_that_is_told_inherits_no_secret(alone: Operator) -> None:
+    told = listening(alone)
+    assert alone("backup", "verify", "--level", "1", AWS_SECRET_ACCESS_KEY="s3cr3t-of-the-store").code == 0
     (line,) = told.read_text().splitlines()
     assert "s3cr3t-of-the-store" not in line
     assert set(json.loads(line)["environment"]) <= {
@@ -85,61 +85,61 @@ def test_a_program_that_is_told_inherits_no_secret(loaded: Operator) -> None:
     }
 
 
-def test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing(loaded: Operator) -> None:
-    told = listening(loaded)
-    configured(loaded, "    metrics: m/maint.prom\n")
-    metrics = loaded.lab.folder / "m/maint.prom"
-    loaded.lab.break_("export", "error-500")
-    loaded("backup", "create")
+def test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing(alone: Operator) -> None:
+    told = listening(alone)
+    configured(alone, "    metrics: m/maint.prom\n")
+    metrics = alone.lab.folder / "m/maint.prom"
+    alone.lab.break_("export", "error-500")
+    alone("backup", "create")
     assert re.search(r'maint_verb_exit_code\{site="lab",verb="backup create"\} [1-9]', metrics.read_text())
-    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
-    assert loaded("playbook", "dismiss", run, "--reason", "looked at").code == 0
+    run = alone("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    assert alone("playbook", "dismiss", run, "--reason", "looked at").code == 0
     assert 'maint_verb_exit_code{site="lab",verb="backup create"' not in metrics.read_text()
-    loaded.lab.stop()
-    refused = loaded("backup", "create", "--open-window", "--yes")
+    alone.lab.stop()
+    refused = alone("backup", "create", "--open-window", "--yes")
     assert refused.code == 4
     assert events(told)[-1] == ("failure", "backup create", 4)
 
 
-def test_another_run_at_work_and_wrong_usage_are_not_told(loaded: Operator) -> None:
-    told = listening(loaded)
-    with site_lock(loaded.state, SITE, "something", SystemClock()):
-        assert loaded("backup", "create").code == 6
-        assert loaded("backup", "verify").code == 6
-    assert loaded("cluster", "stop", "nowhere", "--yes").code == 2
+def test_another_run_at_work_and_wrong_usage_are_not_told(alone: Operator) -> None:
+    told = listening(alone)
+    with site_lock(alone.state, SITE, "something", SystemClock()):
+        assert alone("backup", "create").code == 6
+        assert alone("backup", "verify").code == 6
+    assert alone("cluster", "stop", "nowhere", "--yes").code == 2
     assert events(told) == []
 
 
-def test_a_run_of_another_site_at_the_same_manager_holds_this_one_off(loaded: Operator) -> None:
-    assert loaded("backup", "create").code == 7
-    (manager,) = (loaded.state.parent / ".managers").iterdir()
+def test_a_run_of_another_site_at_the_same_manager_holds_this_one_off(alone: Operator) -> None:
+    assert alone("backup", "create").code == 7
+    (manager,) = (alone.state.parent / ".managers").iterdir()
     with (manager / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused = loaded("backup", "create", "-o", "json")
+        refused = alone("backup", "create", "-o", "json")
         assert (refused.code, refused.out) == (6, "") and "another run works on the manager" in refused.err
-        assert loaded("backup", "verify", "--level", "1").code == 0  # it asks the manager nothing
-    assert loaded("backup", "create").code == 7
+        assert alone("backup", "verify", "--level", "1").code == 0  # it asks the manager nothing
+    assert alone("backup", "create").code == 7
 
 
-def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(loaded: Operator, httpserver: HTTPServer) -> None:
+def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(alone: Operator, httpserver: HTTPServer) -> None:
     httpserver.expect_request(re.compile("/p.*")).respond_with_data("OK")
     url = httpserver.url_for("/p")
-    configured(loaded, f"    notify: [{{name: dead-man, ping: {{url: '{url}'}}}}]\n")
-    with site_lock(loaded.state, SITE, "something", SystemClock()):
-        assert loaded("backup", "verify").code == 6
-        assert loaded("backup", "drill").code == 6
+    configured(alone, f"    notify: [{{name: dead-man, ping: {{url: '{url}'}}}}]\n")
+    with site_lock(alone.state, SITE, "something", SystemClock()):
+        assert alone("backup", "verify").code == 6
+        assert alone("backup", "drill").code == 6
         assert httpserver.log == []
-    assert loaded("backup", "verify", "--level", "1").code == 0
+    assert alone("backup", "verify", "--level", "1").code == 0
     assert [request.path for request, _ in httpserver.log] == ["/p/start", "/p"]
     assert ["exit code" in request.get_data(as_text=True) for request, _ in httpserver.log] == [False, True]
-    assert "dead-man: left alone, since a test would reset" in loaded("notify", "test").out
+    assert "dead-man: left alone, since a test would reset" in alone("notify", "test").out
     assert len(httpserver.log) == 2
 
 
 @pytest.mark.parametrize("words", [("backup", "create"), ("backup", "verify", "--level", "1")])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_is_stopped_while_its_start_is_told_is_told_its_end(
-    loaded: Operator, words: tuple[str, ...], number: int
+    alone: Operator, words: tuple[str, ...], number: int
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
 
@@ -149,11 +149,11 @@ def test_what_is_stopped_while_its_start_is_told_is_told_its_end(
             ended.wait(60)
         return Response("OK")
 
-    told = listening(loaded)
+    told = listening(alone)
     with HTTPServer(threaded=True) as server:
         server.expect_request(re.compile("/p.*")).respond_with_handler(answer)
-        configured(loaded, f"      - {{name: dead-man, ping: {{url: '{server.url_for('/p')}'}}}}\n")
-        process = loaded.fork(*words, "--allow-plain")
+        configured(alone, f"      - {{name: dead-man, ping: {{url: '{server.url_for('/p')}'}}}}\n")
+        process = alone.fork(*words, "--allow-plain")
         assert begun.wait(60)
         process.send_signal(number)
         process.communicate(timeout=60)
@@ -163,79 +163,77 @@ def test_what_is_stopped_while_its_start_is_told_is_told_its_end(
     assert [exit_ for _, _, exit_ in events(told)] == ([143] if number == signal.SIGTERM else [])
 
 
-def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Operator) -> None:
-    told = listening(loaded)
-    path = loaded.lab.folder / "config.yaml"
+def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(alone: Operator) -> None:
+    told = listening(alone)
+    path = alone.lab.folder / "config.yaml"
     fresh = path.read_text()
     path.write_text(fresh.replace("    backup:\n", "    backup:\n      max_age: 0s\n", 1))
-    assert loaded("doctor", "--dry-run").code != 1 and events(told) == []
+    assert alone("doctor", "--dry-run").code != 1 and events(told) == []
     for _ in range(2):
-        loaded("doctor")
+        alone("doctor")
     assert events(told) == [("stale", "backup create", 1)]
     path.write_text(fresh)
-    loaded("doctor")
+    alone("doctor")
     assert events(told)[1:] == [("recovered", "backup create", 0)]
     stale, again = map(json.loads, told.read_text().splitlines())
     assert stale["hint"] == f"`maint doctor --site {SITE}` tells what stands in the way"
     assert again["words"].startswith("fresh again: the newest verified restorable backup, ")
 
 
-def test_that_a_backup_is_stale_is_told_again_where_it_has_reached_nobody(loaded: Operator) -> None:
-    told, path, program = listening(loaded), loaded.lab.folder / "config.yaml", loaded.lab.folder / "pager.py"
+def test_that_a_backup_is_stale_is_told_again_where_it_has_reached_nobody(alone: Operator) -> None:
+    told, path, program = listening(alone), alone.lab.folder / "config.yaml", alone.lab.folder / "pager.py"
     path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      max_age: 0s\n", 1))
     whole = program.read_text()
     program.write_text("raise SystemExit(1)")
-    assert "notice pager was not told" in loaded("doctor").err
+    assert "notice pager was not told" in alone("doctor").err
     program.write_text(whole)
     for _ in range(2):
-        loaded("doctor")
+        alone("doctor")
     assert events(told) == [("stale", "backup create", 1)]
 
 
-def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Operator) -> None:
+def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(alone: Operator) -> None:
     switch = "{name: switch, verbs: [backup dril, mine], ping: {url: 'http://127.0.0.1:1'}}"
-    configured(loaded, f"    notify: [{switch}, {{name: pager, on: [success], exec: {{command: [/bin/false]}}}}]\n")
-    (line,) = [one for one in loaded("notify", "list").out.splitlines() if one.startswith("switch")]
+    configured(alone, f"    notify: [{switch}, {{name: pager, on: [success], exec: {{command: [/bin/false]}}}}]\n")
+    (line,) = [one for one in alone("notify", "list").out.splitlines() if one.startswith("switch")]
     assert "ping: each start and end" in line and "stale" not in line  # whatever `on` says
     wrong = "switch is told of 'backup dril', which is not a verb of maint"
     slip = f"sites.{SITE}.notify: {wrong}; did you mean 'backup drill'?"
-    assert [one for one in loaded("config", "validate").err.splitlines() if "told of" in one] == [f"warning: {slip}"]
-    said = loaded("backup", "verify", "--level", "1")
+    assert [one for one in alone("config", "validate").err.splitlines() if "told of" in one] == [f"warning: {slip}"]
+    said = alone("backup", "verify", "--level", "1")
     assert said.code == 0
     assert "notice pager was not told: exec: /bin/false ended with status 1" in said.err
-    assert (
-        loaded("notify", "list", "-o", "json").json["notices"][1]["problem"] == "exec: /bin/false ended with status 1"
-    )
-    line = next(one for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "notice pager")
+    assert alone("notify", "list", "-o", "json").json["notices"][1]["problem"] == "exec: /bin/false ended with status 1"
+    line = next(one for one in alone("doctor", "-o", "json").json["checks"] if one["label"] == "notice pager")
     assert line["state"] == "warn"
-    assert loaded("notify", "test").code == 7
-    assert loaded("notify", "test", "nobody").code == 2
-    assert loaded("notify", "test", "--dry-run").code == 0
+    assert alone("notify", "test").code == 7
+    assert alone("notify", "test", "nobody").code == 2
+    assert alone("notify", "test", "--dry-run").code == 0
 
 
-def test_a_test_of_notices_that_fails_says_what_helps_each(loaded: Operator, httpserver: HTTPServer) -> None:
+def test_a_test_of_notices_that_fails_says_what_helps_each(alone: Operator, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/hook").respond_with_data("", status=500)
-    missing = loaded.lab.folder / "no-such-file"
+    missing = alone.lab.folder / "no-such-file"
     ways = (
         f"{{name: chat, webhook: {{url: '{httpserver.url_for('/hook')}'}}}}",
         f"{{name: file, webhook: {{url: 'file:{missing}'}}}}",
         "{name: away, webhook: {url: 'http://127.0.0.1:1'}}",
     )
-    configured(loaded, f"    notify: [{', '.join(ways)}]\n")
-    hint = loaded("notify", "test", "-o", "json").error["hint"]
+    configured(alone, f"    notify: [{', '.join(ways)}]\n")
+    hint = alone("notify", "test", "-o", "json").error["hint"]
     assert "chat: look at what that address takes" in hint
     assert "file: put it back there, or correct its path" in hint
     assert "away: correct the notice's `url`" in hint
-    assert loaded("notify", "test", "file", "-o", "json").error["hint"] == "put it back there, or correct its path"
+    assert alone("notify", "test", "file", "-o", "json").error["hint"] == "put it back there, or correct its path"
 
 
-def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the_metrics(loaded: Operator) -> None:
-    told, shared, figures = listening(loaded), loaded.lab.folder / "shared", loaded.lab.folder / "maint.prom"
-    configured(loaded, f"    shared_state: {shared}\n    metrics: {figures}\n")
+def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the_metrics(alone: Operator) -> None:
+    told, shared, figures = listening(alone), alone.lab.folder / "shared", alone.lab.folder / "maint.prom"
+    configured(alone, f"    shared_state: {shared}\n    metrics: {figures}\n")
     dead = Lease(LocalStore(shared), SITE, SystemClock(), "dead", "playbook export", Terms(-10.0, 0.0, 0.0))
     list(dead.take())
-    assert loaded("cluster", "stop", "base", "--yes").code == 0
-    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert alone("cluster", "stop", "base", "--yes").code == 0
+    assert alone("cluster", "stop", "base", "--yes").code == 0
     assert events(told) == [
         ("failure", "backup create", 1),
         ("success", "stop-cluster", 0),
@@ -247,39 +245,39 @@ def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the
     assert lines[f'maint_lease_held{{site="{SITE}"}}'] == "0"
 
 
-def test_a_lease_that_was_taken_over_is_told_by_what_ends_next_where_a_kill_came_in_between(loaded: Operator) -> None:
-    told, program, shared = listening(loaded), loaded.lab.folder / "pager.py", loaded.lab.folder / "shared"
-    configured(loaded, f"    shared_state: {shared}\n")
+def test_a_lease_that_was_taken_over_is_told_by_what_ends_next_where_a_kill_came_in_between(alone: Operator) -> None:
+    told, program, shared = listening(alone), alone.lab.folder / "pager.py", alone.lab.folder / "shared"
+    configured(alone, f"    shared_state: {shared}\n")
     whole = program.read_text()
     program.write_text("import os\nos.kill(os.getppid(), 9)\n")
     dead = Lease(LocalStore(shared), SITE, SystemClock(), "dead", "playbook export", Terms(-10.0, 0.0, 0.0))
     list(dead.take())
-    process = loaded.start("backup", "verify", "--level", "1")
+    process = alone.start("backup", "verify", "--level", "1")
     _, said = process.communicate()
     assert process.returncode == -9, said
     program.write_text(whole)
     for _ in range(2):
-        assert loaded("backup", "verify", "--level", "1").code == 0
+        assert alone("backup", "verify", "--level", "1").code == 0
     assert [kind for kind, _, _ in events(told)] == ["failure", "success", "success"]
 
 
-def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:
+def test_programs_around_a_run_stand_in_its_report(alone: Operator) -> None:
     configured(
-        loaded, "    hooks: {before_run: [[/bin/true]], after_run: [[/bin/sh, -c, 'echo \"a | b\" >&2; exit 3']]}\n"
+        alone, "    hooks: {before_run: [[/bin/true]], after_run: [[/bin/sh, -c, 'echo \"a | b\" >&2; exit 3']]}\n"
     )
-    assert loaded("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
-    report = loaded("playbook", "report", "-o", "json").json["report"]
+    assert alone("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
+    report = alone("playbook", "report", "-o", "json").json["report"]
     ran = [(one["hook"], one["command"], one["problem"]) for one in report["hooks"]]
     assert ran[0] == ("before_run", "/bin/true", "")
     assert (ran[1][0], ran[1][2].endswith("ended with status 3; a | b")) == ("after_run", True)
-    folder = loaded.state / "reports"
+    folder = alone.state / "reports"
     pages = {kind: (folder / f"{report['id']}.{kind}").read_text() for kind in ("md", "html")}
     assert "| before_run | `/bin/true` | " in pages["md"] and "ended with status 3; a \\| b" in pages["md"]
     assert "Programs around it" in pages["html"] and "ended with status 3; a | b" in pages["html"]
 
 
-def test_trouble_with_a_program_after_a_run_is_told_to_who_wants_only_errors_and_warnings(loaded: Operator) -> None:
-    configured(loaded, "    hooks: {after_run: [[/bin/sh, -c, 'echo the slot is taken >&2; exit 3']]}\n")
-    said = loaded("service", "stop", "hive", "--cluster", "base", "--yes", "--quiet")
+def test_trouble_with_a_program_after_a_run_is_told_to_who_wants_only_errors_and_warnings(alone: Operator) -> None:
+    configured(alone, "    hooks: {after_run: [[/bin/sh, -c, 'echo the slot is taken >&2; exit 3']]}\n")
+    said = alone("service", "stop", "hive", "--cluster", "base", "--yes", "--quiet")
     assert (said.code, said.err.startswith("warning: `after_run`: ")) == (0, True), said.err
     assert "the slot is taken" in said.err

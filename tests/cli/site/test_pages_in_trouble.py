@@ -121,10 +121,10 @@ def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Op
     assert f"run {run} (export) has failed" not in (_pages(paged) / f"{SITE}.html").read_text()
 
 
-def test_a_journal_of_which_nothing_can_be_read_is_told(loaded: Operator, tmp_path: Path) -> None:
-    (journal,) = sorted((loaded.state / "runs").glob("*.jsonl"))[:1]
+def test_a_journal_of_which_nothing_can_be_read_is_told(alone: Operator, tmp_path: Path) -> None:
+    (journal,) = sorted((alone.state / "runs").glob("*.jsonl"))[:1]
     journal.write_bytes(journal.read_bytes().replace(b"{", b"[", 1))
-    assert f"the journal {journal} is damaged in its first line" in _page(loaded, str(tmp_path))
+    assert f"the journal {journal} is damaged in its first line" in _page(alone, str(tmp_path))
 
 
 def test_a_window_that_a_machine_has_opened_whose_key_is_not_trusted_may_be_open(
@@ -140,54 +140,54 @@ def test_a_window_that_a_machine_has_opened_whose_key_is_not_trusted_may_be_open
 
 
 def test_a_snapshot_that_is_dated_beyond_all_reason_and_a_library_that_cannot_be_loaded_fail_no_page(
-    loaded: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(loaded.config)
+    path = Path(alone.config)
     path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 3}\n", 1))
-    strange = loaded.lab.folder / "backups" / SITE / "99991231T235959.000Z-abcd"
+    strange = alone.lab.folder / "backups" / SITE / "99991231T235959.000Z-abcd"
     strange.mkdir()
     (strange / "manifest.json").write_text("{}")
     (tmp_path / "vl_convert").mkdir()
     (tmp_path / "vl_convert/__init__.py").write_text("raise ImportError('libc.so.6 is too old')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "vl_convert", raising=False)
-    said = loaded("site", "report", "--to", str(tmp_path / "www"))
+    said = alone("site", "report", "--to", str(tmp_path / "www"))
     assert said.code == 0, said.err
     page = unescape((tmp_path / "www" / f"{SITE}.html").read_text())
     assert strange.name in page and "pip install 'maint[page]'" in page
 
 
-def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded: Operator, tmp_path: Path) -> None:
-    path = Path(loaded.config)
+def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(alone: Operator, tmp_path: Path) -> None:
+    path = Path(alone.config)
     path.write_text(
         path.read_text().replace("sites:\n", "sites:\n  away: {manager: {host: cm2, password: prompt}}\n", 1)
     )
-    said = maint("site", "report", "--to", str(tmp_path), "--all", "-o", "json", "--config", loaded.config)
+    said = maint("site", "report", "--to", str(tmp_path), "--all", "-o", "json", "--config", alone.config)
     assert said.code == 0, said.err
     assert {one["site"]: one["exit"] for one in said.json["sites"]} == {"away": 0, SITE: 0}
     index = (tmp_path / "index.html").read_text()
     assert "No way back:" in index and "no backup is configured" in index
     assert ">away<" in index and f">{SITE}<" in index and "Not seen yet" not in index
     checks = HostChecks(datetime.now(UTC), [HostResult("os.swap", "fail", ["h1"], "1", "mend it")], {"h1": ""})
-    keep_record(loaded.state / "checks.json", checks)
-    assert maint("site", "report", "--to", str(tmp_path), "--config", loaded.config).code == 0
+    keep_record(alone.state / "checks.json", checks)
+    assert maint("site", "report", "--to", str(tmp_path), "--config", alone.config).code == 0
     assert "os.swap" in (tmp_path / f"{SITE}.html").read_text()  # though the site was not looked at since
 
 
-def test_a_site_that_is_called_as_the_page_of_all_has_a_page_of_its_own(loaded: Operator, tmp_path: Path) -> None:
-    path = Path(loaded.config)
+def test_a_site_that_is_called_as_the_page_of_all_has_a_page_of_its_own(alone: Operator, tmp_path: Path) -> None:
+    path = Path(alone.config)
     path.write_text(path.read_text().replace(f"  {SITE}:\n", "  index:\n", 1))
-    said = maint("site", "report", "--to", str(tmp_path), "-o", "json", "--config", loaded.config)
+    said = maint("site", "report", "--to", str(tmp_path), "-o", "json", "--config", alone.config)
     own, all_ = tmp_path / "_index.html", tmp_path / "index.html"
     assert (said.code, said.json["pages"]) == (0, [str(all_), str(own)]), said.err
     assert 'href="_index.html"' in all_.read_text() and "looked at" in own.read_text()
-    assert maint("site", "report", "--to", str(tmp_path), "--config", loaded.config).code == 0
+    assert maint("site", "report", "--to", str(tmp_path), "--config", alone.config).code == 0
     assert 'href="index.html"' in own.read_text()
 
 
-def test_pages_of_one_folder_are_written_one_after_another(loaded: Operator, tmp_path: Path) -> None:
-    with locked(loaded.state.parent):
-        process = loaded.fork("site", "report", "--to", str(tmp_path), "--allow-plain")
+def test_pages_of_one_folder_are_written_one_after_another(alone: Operator, tmp_path: Path) -> None:
+    with locked(alone.state.parent):
+        process = alone.fork("site", "report", "--to", str(tmp_path), "--allow-plain")
         while process.poll() is None and not (tmp_path / f"{SITE}.html").exists():
             time.sleep(0.05)
         assert process.poll() is None and not (tmp_path / "index.html").exists()
