@@ -89,7 +89,7 @@ class Worlds:
         """Yield a lab as a test wants it, up; Invalid where there is no such switch, fault or export."""
         world = wanted.form.world
         folder = self._place()
-        shutil.copytree(self._template(wanted), folder, symlinks=True)
+        shutil.copytree(self._template(wanted, len(world.after)), folder, symlinks=True)
         with Lab(folder) as lab:
             if world.lost:
                 lab.lose_database()
@@ -105,12 +105,13 @@ class Worlds:
         self._count += 1
         return self._folder / f"lab{self._count}"
 
-    def _template(self, wanted: Expectation) -> Path:
-        """Return the folder of a lab, now down, from which labs of a world are copied."""
+    def _template(self, wanted: Expectation, done: int) -> Path:
+        """Return the folder of a lab, now down, from which labs of a world are copied, after so much of its `after`."""
         world = wanted.form.world
         deployment = str(wanted.path.absolute().parent / world.deployment) if world.deployment else ""
-        beside = [str(wanted.path.absolute().parent / one.playbook) for one in world.after if is_file(one.playbook)]
-        key = repr((deployment, beside, world.model_copy(update={"faults": [], "lost": False})))
+        after = world.after[:done]
+        beside = [str(wanted.path.absolute().parent / one.playbook) for one in after if is_file(one.playbook)]
+        key = repr((deployment, beside, world.model_copy(update={"faults": [], "lost": False, "after": after})))
         if key not in self._laid_out:
             folder = self._place()
             password = None if world.fresh else f"test-{secrets.token_urlsafe(9)}"
@@ -121,12 +122,15 @@ class Worlds:
                 switches=_switches(wanted),
                 virtual_clusters=tuple(world.virtual_clusters),
             )
-            with Lab(folder, options) as lab:
-                if world.backed_up:
+            if after:
+                place: KeyPath = ("world", "after", done - 1, "playbook")
+                last, given = playbook_of(wanted, after[-1].playbook, place), after[-1].set_
+                shutil.copytree(self._template(wanted, done - 1), folder, symlinks=True)
+            with Lab(folder, options) as lab:  # which counts where there is no folder yet
+                if after:
+                    _performed(lab, last, given)
+                elif world.backed_up:
                     _performed(lab, library().load("export-unredacted"), {})
-                for number, one in enumerate(world.after):
-                    before = playbook_of(wanted, one.playbook, ("world", "after", number, "playbook"))
-                    _performed(lab, before, one.set_)
             self._laid_out[key] = folder
         return self._laid_out[key]
 
