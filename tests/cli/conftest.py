@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.steps.conftest import loaded, lost, make
+from maint.lab.running import Lab
+from tests.steps.conftest import MakeLab, back_up, copy, loaded, lost, make
 from tests.steps.operator import Operator
 
 __all__ = ["loaded", "lost", "make"]
 
 
-def only_the_manager(operator: Operator) -> Operator:
-    """Take hosts and virtual clusters from the config, so that none is asked, and return the operator."""
-    path = Path(operator.config)
-    path.write_text(re.sub(r"    (hosts|virtual_clusters):\n(     .*\n)+", "", path.read_text()))
+def only_the_manager(operator: Operator, *, hosts: int = 0) -> Operator:
+    """Take virtual clusters and all but the first hosts from the config, so that none is asked; return the operator."""
+    path, host = Path(operator.config), r"      - name.*\n(?:        .*\n)+"
+    text = re.sub(r"    virtual_clusters:\n(?:     .*\n)+", "", path.read_text())
+    path.write_text(re.sub(rf"(    hosts:\n(?:{host}){{{hosts}}})(?:{host})*", r"\1" if hosts else "", text))
     return operator
 
 
@@ -25,3 +27,17 @@ def alone(loaded: Operator) -> Operator:
     A command takes a third of the time where it has none of these to ask.
     """
     return only_the_manager(loaded)
+
+
+@pytest.fixture(scope="session")
+def backed_up_twice(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lab, now down, with a second restorable backup."""
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("twice") / "lab")) as lab:
+        back_up(Operator(lab))
+    return lab.folder
+
+
+@pytest.fixture
+def twice(make: MakeLab, backed_up_twice: Path) -> Operator:
+    """The same operator, with two restorable backups."""
+    return only_the_manager(make(template=backed_up_twice))

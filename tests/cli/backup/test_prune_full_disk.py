@@ -11,18 +11,16 @@ import pytest
 
 from maint.lab.create import SITE
 from tests.cli.backup.test_retention import ids, keep
-from tests.steps.conftest import back_up
 from tests.steps.operator import Operator
 
 ENOUGH = re.compile("1 MB and (two|a few) inodes free are enough")
 
 
 @pytest.fixture
-def keeping(loaded: Operator) -> Operator:
+def keeping(twice: Operator) -> Operator:
     """An operator who has two backups, of which the policy keeps one."""
-    keep(loaded, "keep: {last: 1}", "minimum: 1")
-    back_up(loaded)
-    return loaded
+    keep(twice, "keep: {last: 1}", "minimum: 1")
+    return twice
 
 
 @pytest.fixture

@@ -17,11 +17,10 @@ from tests.steps.operator import maint
 
 
 @pytest.fixture
-def changed(loaded: Any) -> Any:
+def changed(twice: Any) -> Any:
     """An operator with snapshots, whose config has just got another recipient and a copy."""
-    back_up(loaded)
-    change_recipient(loaded)
-    return loaded
+    change_recipient(twice)
+    return twice
 
 
 def change_recipient(operator: Any) -> None:

@@ -11,7 +11,6 @@ from maint.adapters.stores.local import LocalStore
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
 from tests.cli.backup.test_rekey import change_recipient
-from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, environment
 
 THEIRS = "state-two"
@@ -24,15 +23,14 @@ def at() -> tuple[str, int]:
 
 
 @pytest.fixture
-def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch, at: tuple[str, int]) -> Iterator[str]:
+def pruned(twice: Operator, monkeypatch: pytest.MonkeyPatch, at: tuple[str, int]) -> Iterator[str]:
     """The id of a snapshot that another machine prunes as soon as this one opens a file of it."""
-    back_up(loaded)
-    change_recipient(loaded)
-    config, folder = Path(loaded.config), loaded.lab.folder
+    change_recipient(twice)
+    config, folder = Path(twice.config), twice.lab.folder
     policy = "      keep: {last: 1}\n      minimum: 1\n"
     config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n{policy}"))
-    oldest, _ = loaded("backup", "list", "-o", "json").json["snapshots"]
-    shutil.copytree(loaded.state / "keys", folder / THEIRS / loaded.state.name / "keys")
+    oldest, _ = twice("backup", "list", "-o", "json").json["snapshots"]
+    shutil.copytree(twice.state / "keys", folder / THEIRS / twice.state.name / "keys")
     opened, (file, times) = LocalStore.open, at
     waiting = [f"{oldest['id']}/{file}"] * times
 
@@ -40,7 +38,7 @@ def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch, at: tuple[str, int
         here = waiting and name.endswith(waiting[0]) and "second" not in store.location
         if here and waiting.pop() and not waiting:
             words = ("backup", "prune", "--yes", "--thaw", "no matter", "--allow-plain")
-            with loaded.fork(*words, env=environment(MAINT_STATE=str(folder / THEIRS))) as other:
+            with twice.fork(*words, env=environment(MAINT_STATE=str(folder / THEIRS))) as other:
                 assert other.communicate() and other.returncode == 0
         return opened(store, name)
 
@@ -60,18 +58,18 @@ def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch, at: tuple[str, int
         ("create --yes", 7),  # of a manager that redacts
     ],
 )
-def test_a_command_says_that_it_is_gone_and_does_the_rest(alone: Operator, pruned: str, line: str, code: int) -> None:
-    said = alone("backup", *line.format(pruned).split())
+def test_a_command_says_that_it_is_gone_and_does_the_rest(twice: Operator, pruned: str, line: str, code: int) -> None:
+    said = twice("backup", *line.format(pruned).split())
     assert said.code == code, said.err
-    assert f"snapshot {pruned} was removed from {alone.lab.folder}/backups while it was read" in said.err
+    assert f"snapshot {pruned} was removed from {twice.lab.folder}/backups while it was read" in said.err
     assert "missing" not in said.out + said.err
-    listed = alone("backup", "list", "-o", "json").json["snapshots"]
+    listed = twice("backup", "list", "-o", "json").json["snapshots"]
     assert pruned not in [one["id"] for one in listed]
-    assert alone("backup", "verify", "--stale", "0s").code == 0
+    assert twice("backup", "verify", "--stale", "0s").code == 0
 
 
 @pytest.mark.parametrize("at", [(MANIFEST, 2)])  # listed, then read for what it holds
-def test_one_that_goes_before_its_turn_leaves_the_others_their_depth(alone: Operator, pruned: str) -> None:
-    said = alone("backup", "verify", "--stale", "0s")
+def test_one_that_goes_before_its_turn_leaves_the_others_their_depth(twice: Operator, pruned: str) -> None:
+    said = twice("backup", "verify", "--stale", "0s")
     assert (said.code, "level 2 only" in said.err) == (0, False), said.err
     assert "verified: level 3 of 3" in said.out

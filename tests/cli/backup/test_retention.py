@@ -11,11 +11,10 @@ from tests.steps.conftest import back_up
 
 
 @pytest.fixture
-def keeping(loaded):
+def keeping(twice):
     """An operator whose site keeps one backup, and who has two."""
-    keep(loaded, "keep: {last: 1}", "minimum: 1")
-    back_up(loaded)
-    return loaded
+    keep(twice, "keep: {last: 1}", "minimum: 1")
+    return twice
 
 
 def keep(operator, *lines):
@@ -38,10 +37,12 @@ def test_without_a_policy_pruning_is_refused(alone):
     assert "no retention policy" in said.error["message"]
 
 
-def test_a_dry_run_tells_the_reason_for_each_snapshot_and_removes_none(keeping):
-    old, new = ids(keeping)
+def test_a_dry_run_tells_the_reason_for_each_snapshot_and_removes_none(loaded):
+    keep(loaded, "keep: {last: 1}", "minimum: 1")
+    back_up(loaded)
+    old, new = ids(loaded)
     vc = "virtual cluster Default-VC-abc12345"
-    told = keeping("backup", "prune", "--dry-run", "-o", "json")
+    told = loaded("backup", "prune", "--dry-run", "-o", "json")
     assert told.code == 0
     assert told.json["snapshots"] == [
         {"id": old, "keep": False, "reasons": ["no rule keeps it"]},
@@ -56,7 +57,7 @@ def test_a_dry_run_tells_the_reason_for_each_snapshot_and_removes_none(keeping):
             ],
         },
     ]
-    assert ids(keeping) == [old, new]
+    assert ids(loaded) == [old, new]
 
 
 def test_pruning_asks_first(keeping):
@@ -152,18 +153,20 @@ def test_pruning_waits_for_a_restore_that_was_killed(keeping):
     assert len(ids(keeping)) == 1
 
 
-def test_the_list_is_made_anew_from_the_objects_alone(keeping):
-    before = listed(keeping)
-    keeping("backup", "hold", before["snapshots"][0]["id"], "--reason", "audit")
-    records = keeping.lab.folder / "backups" / SITE / "records"
+def test_the_list_is_made_anew_from_the_objects_alone(alone):
+    keep(alone, "keep: {last: 1}", "minimum: 1")
+    back_up(alone)  # by this machine, into this store
+    before = listed(alone)
+    alone("backup", "hold", before["snapshots"][0]["id"], "--reason", "audit")
+    records = alone.lab.folder / "backups" / SITE / "records"
     for path in records.glob("*-verify-*"):
         path.unlink()
-    assert listed(keeping)["last_verified"] is None
-    assert "is lost: see `maint backup list --rebuild`" in keeping("doctor").out
-    assert (refused := keeping("backup", "prune", "--dry-run")).code == 5 and "has lost" in refused.err
-    said = keeping("backup", "list", "--rebuild", "-o", "json")
+    assert listed(alone)["last_verified"] is None
+    assert "is lost: see `maint backup list --rebuild`" in alone("doctor").out
+    assert (refused := alone("backup", "prune", "--dry-run")).code == 5 and "has lost" in refused.err
+    said = alone("backup", "list", "--rebuild", "-o", "json")
     assert said.code == 0 and "has lost" in said.err
-    assert "is lost" not in keeping("doctor").out
+    assert "is lost" not in alone("doctor").out
     assert said.json["last_verified"]["id"] == before["last_verified"]["id"]
     assert [one["proven"]["level"] for one in said.json["snapshots"]] == [3, 3]
     assert said.json["snapshots"][0]["holds"][0]["reason"] == "audit"

@@ -13,9 +13,20 @@ from maint.config.paths import account
 from maint.errors import WRITABLE
 from maint.lab import pki
 from maint.lab.manager import host_files
-from tests.cli.site.test_doctor_hints import lines, operator, restarted, typed_in
+from maint.lab.running import Lab
+from tests.cli.conftest import only_the_manager
+from tests.cli.site.test_doctor_hints import lines, restarted, typed_in
+from tests.steps.conftest import copy
+from tests.steps.operator import Operator
 
-__all__ = ["operator"]
+
+@pytest.fixture(scope="module")
+def operator(backed_up, tmp_path_factory):
+    """A manager and its host, whose snapshot was verified here; each test leaves it well, by what doctor says."""
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("doctor") / "lab")) as lab:
+        operator = only_the_manager(Operator(lab), hosts=1)
+        assert operator("backup", "verify").code == 0
+        yield operator
 
 
 def test_a_drill_that_failed_after_a_good_one_is_no_good_drill(operator):
@@ -82,18 +93,7 @@ esac
 """
 
 
-@pytest.mark.parametrize(
-    ("what", "is_", "words"),
-    [
-        ("timer", "inactive", "maint-backup-lab.timer is inactive: nothing starts by itself"),
-        ("boot", "disabled", "not after the next boot"),
-        ("result", "exit-code", "maint-backup-lab.service ended last with exit-code"),
-        ("linger", "", "run only while you are logged in"),
-    ],
-)
-def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
-    operator, tmp_path, monkeypatch, what: str, is_: str, words: str
-):
+def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(operator, tmp_path, monkeypatch):
     program = tmp_path / "bin/systemctl"
     program.parent.mkdir()
     program.write_text(SHOW.format(tmp_path))
@@ -113,13 +113,19 @@ def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
     config = Path(operator.config)
     assert operator("schedule", "install", "--user", "--form", "systemd", "--yes").code == 0, config
     assert lines(operator) == {}
-    if what == "linger":
-        (lingering / account()).unlink()
-    (tmp_path / what).write_text(is_)
-    found = lines(operator)
-    assert [*found] == ["schedule"] and words in found["schedule"]["words"], found
-    typed_in(operator, found["schedule"]["hint"].rpartition("then ")[2])
-    assert lines(operator) == {}
+    for what, is_, words in (
+        ("timer", "inactive", "maint-backup-lab.timer is inactive: nothing starts by itself"),
+        ("boot", "disabled", "not after the next boot"),
+        ("result", "exit-code", "maint-backup-lab.service ended last with exit-code"),
+        ("linger", "", "run only while you are logged in"),
+    ):
+        if what == "linger":
+            (lingering / account()).unlink()
+        (tmp_path / what).write_text(is_)
+        found = lines(operator)
+        assert [*found] == ["schedule"] and words in found["schedule"]["words"], (what, found)
+        typed_in(operator, found["schedule"]["hint"].rpartition("then ")[2])
+        assert lines(operator) == {}, what
     assert operator("schedule", "remove", "--user", "--yes").code == 0
 
 
