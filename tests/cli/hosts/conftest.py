@@ -11,6 +11,10 @@ from tests.steps.operator import Operator
 
 __all__ = ["loaded", "make"]
 
+# The manager's host, another one of its cluster, and the master of the data services: all others are like one of these.
+SOME = ("base-01.example.internal", "base-02.example.internal", "ds-01.example.internal")
+ON_SOME = tuple(word for host in SOME for word in ("--host", host))
+
 
 @pytest.fixture(scope="module")
 def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
