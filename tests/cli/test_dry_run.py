@@ -166,10 +166,11 @@ VERSION = ["systemctl", "--version"]  # whether systemd hands over credentials: 
 
 
 class Ground(NamedTuple):
-    """A lab in which each command has something to do, and what to call what is there."""
+    """A lab in which each command has something to do, what to call what is there, and its files as they were last."""
 
     operator: Operator
     values: dict[str, str]
+    files: dict[str, tuple[int, ...]]
 
     def spelled(self, text: str, new: Path) -> str:
         """Return a text; `@NAME@` stands for what is there, `@NEW@` for a new folder."""
@@ -237,7 +238,7 @@ def prepared(operator: Operator) -> Ground:
     }  # fmt: skip
     config.write_text(reconfigured(config.read_text(), folder))
     (operator.state / "keys/signing.pub").unlink()  # who signs next keeps it again
-    return Ground(operator, values)
+    return Ground(operator, values, stamps(folder))
 
 
 def reconfigured(text: str, folder: Path) -> str:
@@ -283,12 +284,18 @@ def without(operator: Operator, cluster: str) -> Iterator[None]:
     deployment.update(held)
 
 
-def contents(*folders: Path) -> dict[str, bytes]:
-    """Return all that a command could change."""
+def stamps(*folders: Path) -> dict[str, tuple[int, ...]]:
+    """Return all files that a command could change, each with what tells whether it did."""
     logs = ("/var/log/", "commands.jsonl", "requests.jsonl", "daemon.log", "/world/")  # the lab's own
-    every = (f"{place}/{name}" for folder in folders for place, _, names in os.walk(folder) for name in names)
-    found = [path for path in every if not any(log in path for log in logs) and os.path.isfile(path)]  # noqa: PTH113
-    return {path: Path(path).read_bytes() for path in found}
+    found, todo = dict[str, tuple[int, ...]](), [str(folder) for folder in folders]
+    while todo:
+        for entry in os.scandir(todo.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                todo.append(entry.path)
+            elif not any(log in entry.path for log in logs):
+                told = entry.stat(follow_symlinks=False)
+                found[entry.path] = (told.st_ino, told.st_mode, told.st_size, told.st_ctime_ns)
+    return found
 
 
 def test_each_command_and_each_shipped_playbook_is_tried() -> None:
@@ -328,7 +335,6 @@ def test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing(
     monkeypatch.setattr(subprocess, "Popen", spied)
     operator = ground.operator
     with without(operator, ECS) if "restore-cluster" in line else nullcontext():
-        before = contents(operator.lab.folder, home, new)
         operator.forget_requests()
         words = ground.spelled(line, new).split()
         said = operator(*words, "--dry-run", "--yes", "--confirm", SITE, HOME=str(home), XDG_STATE_HOME="")
@@ -341,7 +347,11 @@ def test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing(
     assert line.startswith("generate ") or PYTHONS.search(told) is None
     assert operator.sent == []
     assert started == []
-    assert contents(operator.lab.folder, home, new) == before
+    assert stamps(home, new) == {}
+    before, after = ground.files.copy(), stamps(operator.lab.folder)
+    ground.files.clear()
+    ground.files.update(after)
+    assert after == before
     assert list(temporary.iterdir()) == []
 
 
