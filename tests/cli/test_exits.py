@@ -41,14 +41,15 @@ def test_without_an_answer_a_change_is_refused_and_the_flag_is_named(loaded):
     assert loaded.sent == []
 
 
-@pytest.mark.parametrize("words", [("cluster", "start", "base"), ("service", "start", "hdfs")])
-def test_where_nothing_is_to_be_done_nobody_is_asked(loaded, words):
-    for more in ((), ("-o", "json")):
-        loaded.forget_requests()
-        said = loaded(*words, *more)
+def test_where_nothing_is_to_be_done_nobody_is_asked(loaded):
+    loaded.forget_requests()
+    for words in (("cluster", "start", "base"), ("service", "start", "hdfs")):
+        said = loaded(*words)
         assert (said.code, loaded.sent) == (0, []), said.err
-        assert more or "nothing is to be done, and nothing was done" in said.err
-    assert said.json["plan"]["actions"]
+        assert "nothing is to be done, and nothing was done" in said.err
+        said = loaded(*words, "-o", "json")
+        assert (said.code, loaded.sent) == (0, []), said.err
+        assert said.json["plan"]["actions"]
 
 
 def test_where_something_is_to_be_looked_at_it_is_though_nothing_is_to_be_changed(loaded, tmp_path):
@@ -67,19 +68,13 @@ def test_a_piped_yes_answers_a_change(loaded, answer):
     assert loaded.lab.counts()["POST /api/v45/clusters/base/commands/stop"] == 1
 
 
-@pytest.mark.parametrize("answer", ["no\n", "\n", "yess\n", "base\n"])
-def test_any_other_answer_is_a_refusal(loaded, answer):
+def test_any_other_answer_is_a_refusal_and_what_is_piped_never_names_what_is_to_be_destroyed(loaded):
     loaded.forget_requests()
-    assert loaded("cluster", "stop", "base", given=answer).code == 5
-    assert loaded.sent == []
-
-
-@pytest.mark.parametrize("words", [("--yes",), ()], ids=["yes", "nothing"])
-def test_what_is_piped_never_names_what_is_to_be_destroyed(loaded, words):
-    loaded.forget_requests()
-    said = loaded("cluster", "delete", "base", *words, given="base\nbase\n")
-    assert said.code == 5
-    assert loaded.sent == []
+    for answer in ("no\n", "\n", "yess\n", "base\n"):
+        assert (loaded("cluster", "stop", "base", given=answer).code, loaded.sent) == (5, []), answer
+    for words in (("--yes",), ()):
+        said = loaded("cluster", "delete", "base", *words, given="base\nbase\n")
+        assert (said.code, loaded.sent) == (5, []), words
 
 
 def test_a_destruction_names_the_flag_that_confirms_it(lost):
@@ -103,33 +98,26 @@ def test_a_wrong_name_confirms_nothing(lost):
     assert lost.sent == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("cluster", "stop", "base"),
-        ("cluster", "start", "base"),
-        ("backup", "create", "--open-window"),
-        ("backup", "create"),
-        ("manager", "export"),
-        ("manager", "start"),
-        ("manager", "tls-switch"),
-        ("manager", "license"),
-        ("restore", "run"),
-    ],
-    ids=" ".join,
-)
-def test_a_dry_run_shows_a_plan_and_changes_nothing(lost, loaded_files, words):
+def test_a_dry_run_shows_a_plan_and_changes_nothing(lost, loaded_files):
+    """An empty manager has no such cluster; and it has no TLS yet, so that nothing is asked of it in clear."""
     before = loaded_files(lost)
     lost.forget_requests()
-    said = lost(*words, "--dry-run", "-o", "json", "--yes", "--confirm", SITE)
-    if said.code == 0:
-        assert said.json["plan"]["actions"] is not None
-    else:
-        # An empty manager has no such cluster; and it has no TLS yet, so that nothing is asked of it in clear.
-        assert said.code == (2 if words[0] == "cluster" else 5)
-        assert words[0] == "cluster" or words == ("manager", "start")
-    assert lost.sent == []
-    assert loaded_files(lost) == before
+    for words, code in (
+        ("cluster stop base", 2),
+        ("cluster start base", 2),
+        ("backup create --open-window", 0),
+        ("backup create", 0),
+        ("manager export", 0),
+        ("manager start", 5),
+        ("manager tls-switch", 0),
+        ("manager license", 0),
+        ("restore run", 0),
+    ):
+        said = lost(*words.split(), "--dry-run", "-o", "json", "--yes", "--confirm", SITE)
+        assert said.code == code, (words, said.err)
+        assert code or said.json["plan"]["actions"] is not None, words
+        assert lost.sent == [], words
+        assert loaded_files(lost) == before, words
 
 
 @pytest.fixture
@@ -164,23 +152,19 @@ def test_an_unknown_site_is_exit_2(loaded):
     assert (said.code, "lab" in said.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("cluster", "stop", "bsae"),
-        ("cluster", "start", "bsae"),
-        ("cluster", "delete", "bsae", "--confirm", "bsae"),
-        ("manager", "start", "--cluster", "bsae", "--yes"),
-        ("playbook", "run", "start-cluster", "--set", "cluster=bsae", "--yes"),
-        ("restore", "plan", "--cluster", "bsae"),
-    ],
-    ids=" ".join,
-)
-def test_an_unknown_cluster_that_a_command_names_is_exit_2_with_the_nearest_name(loaded, words):
+def test_an_unknown_cluster_that_a_command_names_is_exit_2_with_the_nearest_name(loaded):
     loaded.forget_requests()
-    said = loaded(*words)
-    assert (said.code, "did you mean 'base'?" in said.err) == (2, True), said.err
-    assert loaded.sent == []
+    for words in (
+        "cluster stop bsae",
+        "cluster start bsae",
+        "cluster delete bsae --confirm bsae",
+        "manager start --cluster bsae --yes",
+        "playbook run start-cluster --set cluster=bsae --yes",
+        "restore plan --cluster bsae",
+    ):
+        said = loaded(*words.split())
+        assert (said.code, "did you mean 'base'?" in said.err) == (2, True), (words, said.err)
+        assert loaded.sent == [], words
 
 
 def test_an_age_that_is_none_is_told_with_the_option_that_gave_it(loaded):
@@ -205,12 +189,12 @@ def test_an_unknown_host_that_a_command_names_is_exit_2(loaded):
     assert (said.code, "has no host 'nowhere'" in said.err) == (2, True), said.err
 
 
-@pytest.mark.parametrize("step", ["cluster.start, with: {cluster: bsae}", "agents.start, with: {hosts: [bsae]}"])
-def test_an_unknown_name_that_a_playbook_holds_is_exit_3_with_its_place(loaded, tmp_path, step):
+def test_an_unknown_name_that_a_playbook_holds_is_exit_3_with_its_place(loaded, tmp_path):
     book = tmp_path / "book.yaml"
-    book.write_text(f"name: b\nsummary: B.\nsteps:\n  - {{name: A, do: {step}}}\n")
-    said = loaded("playbook", "plan", str(book))
-    assert (said.code, "book.yaml:4:" in said.err, "'bsae'" in said.err) == (3, True, True), said.err
+    for step in ("cluster.start, with: {cluster: bsae}", "agents.start, with: {hosts: [bsae]}"):
+        book.write_text(f"name: b\nsummary: B.\nsteps:\n  - {{name: A, do: {step}}}\n")
+        said = loaded("playbook", "plan", str(book))
+        assert (said.code, "book.yaml:4:" in said.err, "'bsae'" in said.err) == (3, True, True), (step, said.err)
 
 
 def test_a_secret_that_others_can_read_is_exit_3(loaded):
@@ -256,32 +240,32 @@ def test_nobody_let_in_is_exit_4(loaded):
     assert loaded("cluster", "list").code == 4
 
 
-def test_a_redacted_backup_is_only_partly_what_was_asked_for(loaded):
-    said = loaded("backup", "create", "-o", "json")
+def test_a_redacted_backup_is_only_partly_what_was_asked_for(alone):
+    said = alone("backup", "create", "-o", "json")
     assert (said.code, said.error["exit"]) == (7, 7)
     assert said.json["actions"][0]["value"]["restorable"] is False
 
 
-def test_a_redacted_backup_is_fine_where_the_site_accepts_it(loaded):
-    config = loaded.lab.folder / "config.yaml"
+def test_a_redacted_backup_is_fine_where_the_site_accepts_it(alone):
+    config = alone.lab.folder / "config.yaml"
     config.write_text(config.read_text().replace("    backup:\n", '    backup:\n      on_redacted: "accept"\n'))
-    assert loaded("backup", "create").code == 0
+    assert alone("backup", "create").code == 0
 
 
-def test_what_is_redacted_and_broken_besides_is_never_accepted_nor_sent_through_a_window(loaded):
-    config = loaded.lab.folder / "config.yaml"
+def test_what_is_redacted_and_broken_besides_is_never_accepted_nor_sent_through_a_window(alone):
+    config = alone.lab.folder / "config.yaml"
     config.write_text(config.read_text().replace("    backup:\n", '    backup:\n      on_redacted: "accept"\n'))
-    world = loaded.lab.world
+    world = alone.lab.world
     with world.lock:
         world.deployment["hosts"].append(world.deployment["hosts"][0])
         world.changed()
-    said = loaded("backup", "create", "-o", "json")
+    said = alone("backup", "create", "-o", "json")
     assert (said.code, said.json["actions"][0]["value"]["restorable"]) == (7, False)
     assert ("--open-window" in said.err, "maint backup show" in said.error["hint"]) == (False, True)
-    for old in (loaded.lab.folder / "backups").glob("*/*/manifest.json"):
+    for old in (alone.lab.folder / "backups").glob("*/*/manifest.json"):
         if said.json["actions"][0]["value"]["id"] != old.parent.name:
             old.unlink()
-    (line,) = [one for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "backup"]
+    (line,) = [one for one in alone("doctor", "-o", "json").json["checks"] if one["label"] == "backup"]
     assert (line["state"], "--open-window" in line["hint"]) == ("FAIL", False)
 
 
@@ -343,7 +327,7 @@ def test_a_bug_is_exit_70_where_its_report_has_no_place_too(tmp_path, monkeypatc
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, code):
     loaded.lab.break_("commands", "command-never-ends")
-    process = loaded.start("cluster", "stop", "base", "--yes", "-o", "json")
+    process = loaded.fork("cluster", "stop", "base", "--yes", "-o", "json")
     while loaded.lab.counts().get("POST /api/v45/clusters/base/commands/stop", 0) == 0:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
@@ -494,17 +478,17 @@ def test_a_path_that_is_closed_to_the_account_is_told_and_no_bug(tmp_path, capsy
     assert "closed/named.yaml cannot be used: Permission denied" in shown and "account that may look" in shown
 
 
-def test_a_run_that_the_system_gives_nothing_more_ends_in_order_and_is_taken_up(loaded, monkeypatch):
+def test_a_run_that_the_system_gives_nothing_more_ends_in_order_and_is_taken_up(alone, monkeypatch):
     def lacking(*_):
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
         patched.setattr(SnapshotWriter, "__enter__", lacking)
-        said = loaded("backup", "create", "--yes")
+        said = alone("backup", "create", "--yes")
     assert (said.code, "bug" in said.err) == (1, False), said.err
-    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
+    run = alone("playbook", "history", "-o", "json").json["runs"][-1]
     assert run["state"] == "failed" and f"maint playbook resume {run['id']}" in said.err
-    assert loaded("playbook", "resume", run["id"]).code == 7  # redacted
+    assert alone("playbook", "resume", run["id"]).code == 7  # redacted
 
 
 def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
@@ -547,18 +531,17 @@ def test_an_output_that_a_variable_asks_for_in_vain_is_told_with_the_variable():
     assert (said.code, "MAINT_OUTPUT" in said.err, "table, json" in said.err) == (2, True, True), said.err
 
 
-@pytest.mark.parametrize("words", [("site", "list"), ("config", "show"), ("config", "validate"), ("backup", "list")])
-def test_a_site_that_is_not_there_is_wrong_usage_where_all_are_shown_too(loaded, words):
-    said = loaded(*words, "--site", "lbb")
-    assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
-    assert maint(*words, "--config", loaded.config, MAINT_SITE="lbb").code == 2
-    assert loaded(*words, "--site", "lab").code == 0
-
-
-@pytest.mark.parametrize("words", [("doctor",), ("site", "report", "--to", "/nowhere", "--dry-run")])
-def test_a_site_that_is_not_there_is_wrong_usage_also_where_a_mistake_would_be_a_line_or_nothing_is_done(loaded, words):
-    said = loaded(*words, "--site", "lbb", "-o", "json")
-    assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
+def test_a_site_that_is_not_there_is_wrong_usage_also_where_all_are_shown_or_a_mistake_is_a_line_or_nothing_done(
+    loaded,
+):
+    for words in (("site", "list"), ("config", "show"), ("config", "validate"), ("backup", "list")):
+        said = loaded(*words, "--site", "lbb")
+        assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
+        assert maint(*words, "--config", loaded.config, MAINT_SITE="lbb").code == 2, words
+        assert loaded(*words, "--site", "lab").code == 0, words
+    for words in (("doctor",), ("site", "report", "--to", "/nowhere", "--dry-run")):
+        said = loaded(*words, "--site", "lbb", "-o", "json")
+        assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
 
 
 @pytest.mark.parametrize(
@@ -660,11 +643,11 @@ def test_a_restore_that_finds_no_snapshot_is_not_taken_for_the_work_of_the_run_b
     assert loaded("playbook", "resume").code == 5
 
 
-def test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which(loaded):
-    (loaded.state / "begun").rmdir()
-    (loaded.state / "begun").write_text("a file where a folder belongs")
-    said = loaded("backup", "create")
-    assert (said.code, f"{loaded.state}/begun/" in said.err, "cannot be written" in said.err) == (1, True, True), (
+def test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which(alone):
+    (alone.state / "begun").rmdir()
+    (alone.state / "begun").write_text("a file where a folder belongs")
+    said = alone("backup", "create")
+    assert (said.code, f"{alone.state}/begun/" in said.err, "cannot be written" in said.err) == (1, True, True), (
         said.err
     )
 
