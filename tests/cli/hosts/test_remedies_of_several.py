@@ -249,13 +249,15 @@ def a_plan(operator: Operator, _: pytest.MonkeyPatch) -> None:
     followed = 0
     for mistakes in PLANS:
         person = Person(operator, {**GOOD, **mistakes})
-        for _again in range(3):  # some mistakes hide others
+        for _again in range(4):  # some mistakes hide others
             file.write_text(json.dumps(person.plan))
-            for found in broken(operator, "ecs.plan", *options):
+            if not (wrong := broken(operator, "ecs.plan", *options)):
+                break
+            for found in wrong:
                 followed += len(found["remedy"].split("; "))
                 for words in found["remedy"].split("; "):
                     person.follow(words)
-        assert broken(operator, "ecs.plan", *options) == []
+        assert wrong == []
     assert followed > 20
 
 
@@ -277,6 +279,5 @@ ACTED: dict[str, Callable[[Operator, pytest.MonkeyPatch], None]] = {
 
 @pytest.mark.parametrize("check", ACTED)
 def test_what_a_check_of_several_says_mends_it(operator: Operator, monkeypatch: pytest.MonkeyPatch, check: str) -> None:
-    assert broken(operator, check) == []
-    ACTED[check](operator, monkeypatch)
+    ACTED[check](operator, monkeypatch)  # of a lab that `test_a_clean_lab_has_nothing_to_complain_about` finds clean
     assert broken(operator, check) == []
