@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,7 @@ from maint.lab import pki
 from maint.lab.create import SITE
 from maint.lab.manager import host_files
 from maint.lab.running import Lab
+from tests.cli.conftest import only_the_manager
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, Said, maint
 
@@ -27,9 +29,11 @@ TAKEN = 7  # a backup of a manager that redacts is taken, for audit only
 
 @pytest.fixture(scope="module")
 def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """A lab that each test leaves well, by what hints say."""
+    """A manager and its host that each test leaves well, by what hints say; `whole.yaml` names all of the lab."""
     with Lab(copy(backed_up, tmp_path_factory.mktemp("hints") / "lab")) as lab:
-        yield Operator(lab)
+        operator = Operator(lab)
+        shutil.copy(operator.config, lab.folder / "whole.yaml")
+        yield only_the_manager(operator, hosts=1)
 
 
 @pytest.fixture
@@ -185,16 +189,17 @@ def test_a_key_that_is_missing_is_put_back_where_the_hint_says(operator: Operato
 def test_a_password_that_has_expired_is_exchanged_where_the_hint_says(operator: Operator, whose: str) -> None:
     file = operator.lab.folder / "password"
     command: tuple[str, ...] = ("cluster", "list", "-o", "json")
+    whole = str(operator.lab.folder / "whole.yaml")
     if whose != "manager":
         assert operator.lab.service is not None
         file = next((operator.lab.service.folder / "passwords").glob("etl_user"))
         command = ("vc", "status", "-o", "json")
     now = file.read_text()
     file.write_text("that-of-last-year\n")
-    hint = stopped(operator(*command), 4, "401")
+    hint = stopped(operator(*command, MAINT_CONFIG=whole), 4, "401")
     assert ("manager.password" if whose == "manager" else "password") in hint
     file.write_text(now)
-    assert operator(*command).code == 0
+    assert operator(*command, MAINT_CONFIG=whole).code == 0
 
 
 def test_a_command_to_type_names_the_config_that_was_named_unless_it_is_found_without(operator: Operator) -> None:

@@ -74,7 +74,7 @@ def test_a_pruning_that_is_taken_up_removes_nothing_from_another_store(full):
     other, written = full.lab.folder / "moved", config.read_text()
     shutil.copytree(store, other)
     config.write_text(written + """    hooks: {before_run: [["/bin/sh", "-c", "kill -9 $PPID"]]}\n""")
-    with full.start("backup", "prune", "--yes") as process:
+    with full.fork("backup", "prune", "--yes") as process:
         process.communicate()
     assert process.returncode == -signal.SIGKILL
     config.write_text(written.replace(str(store), str(other)))

@@ -22,6 +22,7 @@ from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
 from maint.engine.lock import site_lock, works_on
+from tests.cli.conftest import only_the_manager
 from tests.steps.conftest import PASSWORD, back_up
 from tests.steps.operator import SITE
 
@@ -261,6 +262,7 @@ def test_of_several_sites_each_command_to_type_says_of_which_it_is(alone):
 
 
 def test_a_window_that_another_machine_has_closed_is_told_as_open_by_no_command_that_looks(loaded):
+    only_the_manager(loaded, hosts=1)
     assert loaded("backup", "create", "--open-window", "--yes").code == 0
     *_, path = sorted((loaded.lab.folder / "backups").glob("*/records/*-window-*.json"))  # the last one closed it
     said = json.loads(path.read_text())
@@ -402,6 +404,7 @@ def test_a_run_that_an_older_version_began_is_not_said_to_be_taken_up(alone):
 
 
 def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(loaded):
+    only_the_manager(loaded, hosts=1)
     assert checks(loaded("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
     loaded.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
     line = checks(loaded("doctor", "-o", "json"))["redaction window"]
@@ -473,6 +476,7 @@ def test_what_only_a_key_of_former_times_opens_is_told_until_it_is_encrypted_ane
 
 
 def test_nothing_is_well_and_failed_under_one_name(lost):
+    only_the_manager(lost, hosts=1)
     manifest = sorted((lost.lab.folder / "backups").glob("*/*/manifest.json"))[0]
     manifest.write_text("{}")
     lines = lost("doctor", "-o", "json").json["checks"]
