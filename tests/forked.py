@@ -7,6 +7,7 @@ environments or the start itself are the matter, `Operator.start` begins one by 
 import io
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -22,12 +23,17 @@ FORKED.set_forkserver_preload(["tests.engine.test_cut_pushes", "tests.acting"])
 
 
 class Command:
-    """A command at work, as `subprocess.Popen` has one: its words are text, its standard input is empty."""
+    """A command at work, as `subprocess.Popen` has one: its words are text, its standard input is empty.
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], *, folder: str | None = None) -> None:
+    With a `terminal`, the path of one, it is at work on that alone, in a session of its own.
+    """
+
+    def __init__(
+        self, words: Sequence[str], env: Mapping[str, str], *, folder: str | None = None, terminal: str = ""
+    ) -> None:
         out, writes_out = FORKED.Pipe(duplex=False)
         err, writes_err = FORKED.Pipe(duplex=False)
-        given = (tuple(words), dict(env), folder or str(Path.cwd()), writes_out, writes_err)
+        given = (tuple(words), dict(env), folder or str(Path.cwd()), writes_out, writes_err, terminal)
         self._process = FORKED.Process(target=_carry_out, args=given, daemon=True)
         self._process.start()
         writes_out.close()
@@ -96,15 +102,20 @@ def _reading(pipe: Connection) -> IO[str]:
         return os.fdopen(os.dup(pipe.fileno()), encoding="utf-8", errors="replace")
 
 
-def _carry_out(words: Sequence[str], env: Mapping[str, str], folder: str, out: Connection, err: Connection) -> None:
+def _carry_out(
+    words: Sequence[str], env: Mapping[str, str], folder: str, out: Connection, err: Connection, terminal: str
+) -> None:
     """Be the command: with its arguments, environment, folder and streams, and nothing of whoever forked it."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, stream in enumerate((nothing, out.fileno(), err.fileno())):
+    if terminal:
+        os.setsid()
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # what began in the background ignores it
+    given = os.open(terminal or os.devnull, os.O_RDWR)  # as the first one of a session, it takes its signals
+    for number, stream in enumerate((given, given, given) if terminal else (given, out.fileno(), err.fileno())):
         os.dup2(stream, number)
-    os.close(nothing)
+    os.close(given)
     out.close()
     err.close()
-    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w", encoding="utf-8")
+    sys.stdin, sys.stdout = os.fdopen(0, encoding="utf-8"), os.fdopen(1, "w", encoding="utf-8")
     sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb"), "utf-8", "backslashreplace", line_buffering=True)
     os.environ.clear()
     os.environ.update(env)

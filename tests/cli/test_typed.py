@@ -5,7 +5,6 @@ import pty
 import re
 import select
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Command
 from tests.steps.operator import environment
 
 QUESTIONS = {
@@ -44,17 +44,15 @@ def test_who_leaves_a_question_or_mistypes_has_done_nothing(loaded, tmp_path, qu
 def typed_at(answers, words, folder, **env):
     """Press keys after the words in `answers`; return exit code, all that was shown, and whether keys are echoed."""
     ours, theirs = pty.openpty()
-    usual = "import signal; signal.signal(signal.SIGQUIT, signal.SIG_DFL)"  # what began in the background ignores it
-    program = ["setsid", "--ctty", sys.executable, "-c", f"{usual}; from maint.cli.start import main; main()", *words]
-    env = environment(PYTHONIOENCODING="utf-8:strict", COLUMNS="200", **env)  # as in most locales
-    process = subprocess.Popen(program, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=folder)
+    env = environment(**{"COLUMNS": "200", **env})
     told, end = b"", time.monotonic() + LIMIT
-    while process.poll() is None or select.select([ours], [], [], 0)[0]:
-        assert time.monotonic() < end, told
-        if select.select([ours], [], [], 0.1)[0]:
-            told += os.read(ours, 4096)
-            for question in [one for one in answers if one.encode() in told]:
-                os.write(ours, answers.pop(question))
+    with Command(words, env, folder=str(folder), terminal=os.ttyname(theirs)) as process:
+        while process.poll() is None or select.select([ours], [], [], 0)[0]:
+            assert time.monotonic() < end, told
+            if select.select([ours], [], [], 0.1)[0]:
+                told += os.read(ours, 4096)
+                for question in [one for one in answers if one.encode() in told]:
+                    os.write(ours, answers.pop(question))
     echoes = bool(termios.tcgetattr(ours)[3] & termios.ECHO)
     os.close(theirs)
     os.close(ours)

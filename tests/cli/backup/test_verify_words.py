@@ -1,7 +1,5 @@
 """`backup verify`: the newest, those not looked at for long, and what it says of a redacted one."""
 
-import os
-import pty
 import re
 import time
 from pathlib import Path
@@ -16,6 +14,7 @@ from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
 from tests.cli.monitoring.test_notices import configured
 from tests.cli.test_outputs import fits
+from tests.cli.test_typed import typed_at
 from tests.steps.conftest import PASSWORD, back_up
 
 
@@ -23,18 +22,10 @@ def typed(operator, password, *words):
     """Run a `backup` command whose password is asked for at a terminal; return its exit code and what it said."""
     config = Path(operator.config)
     config.write_text(re.sub(r"password: \S*/password\S*", "password: prompt", config.read_text(), count=1))
-    ours, theirs = pty.openpty()
-    with operator.start("backup", *words, stdin=theirs, start_new_session=True) as process:
-        asked = ""
-        while "Password" not in asked:
-            asked += (read := process.stderr.read(1))
-            assert read, asked
-        os.write(ours, f"{password}\n".encode())
-        said = process.stderr.read()
-    os.close(ours)
-    os.close(theirs)
+    answers, shown = {"Password": f"{password}\n".encode()}, {"MAINT_CONFIG": operator.config, "COLUMNS": "10000"}
+    code, said, _ = typed_at(answers, ["backup", *words], operator.lab.folder, **shown)
     config.write_text(config.read_text().replace("password: prompt", f"password: file:{operator.lab.folder}/password"))
-    return process.returncode, said
+    return code, said.replace("\r\n", "\n")
 
 
 def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +22,7 @@ from maint.cli.screen import Screen
 from maint.errors import Interrupted, UsageError, WorkFailed
 from maint.lab.running import Lab
 from tests.adapters.conftest import missing
+from tests.cli.test_typed import typed_at
 from tests.house.source import ROOT
 from tests.s3_server import s3_server
 from tests.servers import ConnectProxy
@@ -323,14 +324,6 @@ def test_on_a_terminal_each_answer_that_a_failed_trial_depends_on_is_asked_again
 
 def typed_to(folder: Path, lines: list[str]) -> Said:
     """Type answers to the questions on a terminal, then an end of input; return all that was shown."""
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "config", "init", "site.yaml"]
-    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), cwd=folder)
-    os.close(theirs)
-    os.write(ours, "".join(f"{line}\n" for line in lines).encode() + b"\x04")
-    told = b""
-    with suppress(OSError):  # how Linux says that nobody is at the other end any more
-        while block := os.read(ours, 4096):
-            told += block
-    os.close(ours)
-    return Said(process.wait(), told.decode(), "")
+    keys = "".join(f"{line}\n" for line in lines).encode() + b"\x04"
+    code, told, _ = typed_at({"": keys}, ["config", "init", "site.yaml"], folder)
+    return Said(code, told, "")

@@ -1,28 +1,14 @@
 """`maint host check` on a terminal: what passes by is gone before the result stands there."""
 
-import os
-import pty
 import re
-from contextlib import suppress
 
+from tests.cli.test_typed import typed_at
 from tests.steps.operator import Operator
 
 
-def shown(operator: Operator, *words: str) -> tuple[int, str]:
-    """Run a command whose output and words both go to one terminal; return its exit code and what stood there."""
-    ours, theirs = pty.openpty()
-    process = operator.start(*words, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    told = b""
-    with suppress(OSError):  # how Linux says that nobody is at the other end any more
-        while block := os.read(ours, 4096):
-            told += block
-    os.close(ours)
-    return process.wait(), told.decode()
-
-
 def test_progress_makes_room_for_the_result(operator: Operator) -> None:
-    code, told = shown(operator, "host", "check", "--check", "os.swappiness")
+    words = ("host", "check", "--check", "os.swappiness")
+    code, told, _ = typed_at({}, words, operator.lab.folder, MAINT_CONFIG=operator.config, COLUMNS="80")
     assert code == 0, told
     assert "answered in" in told
     lines = [re.split(r"\r\x1b\[2K", line)[-1] for line in told.replace("\r\n", "\n").split("\n")]
