@@ -12,6 +12,7 @@ from maint.cli.options import Flags
 from maint.lab.create import SITE
 from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
+from tests.cli.conftest import only_the_manager
 from tests.cli.monitoring.test_notices import configured
 from tests.cli.test_outputs import fits
 from tests.cli.test_typed import typed_at
@@ -29,6 +30,7 @@ def typed(operator, password, *words):
 
 
 def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):
+    only_the_manager(loaded, hosts=1)
     older = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
     loaded("backup", "create")  # redacted, as this manager gives it
     newer = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
@@ -145,6 +147,7 @@ def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(alone):
 
 
 def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_path):
+    only_the_manager(loaded, hosts=1)
     config = Path(loaded.config)
     (signer,) = loaded.state.glob("keys/signing.pub")
     key, known = " ".join(signer.read_text().split()[:2]), config.read_text()
@@ -182,6 +185,7 @@ def test_on_a_new_machine_it_is_told_that_keys_are_to_be_named_and_where_they_ar
 
 
 def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
+    only_the_manager(loaded, hosts=1)
     (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
     (folder / "license.txt").write_text("taken out by hand")
     said = loaded("backup", "verify")
@@ -339,13 +343,14 @@ def test_a_backup_of_a_fresh_manager_whose_account_the_configured_password_does_
 
 
 @pytest.mark.parametrize(("api", "lacks"), [("v19", "tags"), ("v2", "role groups beside the first of each kind")])
-def test_what_an_older_api_version_leaves_out_of_an_export_is_told_and_stands_in_the_snapshot(loaded, api, lacks):
-    config = Path(loaded.config)
+def test_what_an_older_api_version_leaves_out_of_an_export_is_told_and_stands_in_the_snapshot(alone, api, lacks):
+    alone.lab.world.redaction = False
+    config = Path(alone.config)
     config.write_text(config.read_text().replace('"v49"', f'"{api}"').replace(": v49", f": {api}"))
     assert api in config.read_text()
-    said = loaded("backup", "create", "--open-window", "--yes", "-v")
+    said = alone("backup", "create", "--yes", "-v")
     assert (said.code, "left out: what no export of this API version holds" in said.err) == (0, True), said.err
-    shown = loaded("backup", "show", "latest", "-o", "json").json
+    shown = alone("backup", "show", "latest", "-o", "json").json
     (words,) = [one for one in shown["snapshot"]["uncovered"] if "API version" in one]
     assert lacks in words and f"asks for {api}, and the manager speaks v49" in words
 
@@ -378,17 +383,18 @@ def test_where_the_store_takes_no_record_all_snapshots_are_looked_at_and_a_damag
         assert f"{oldest}: failed" in said.err + said.out, said.err
 
 
-def test_a_damaged_note_of_what_was_seen_keeps_nobody_from_verifying_and_copying_and_is_told(loaded, tmp_path):
-    config, note = Path(loaded.config), loaded.state / "seen.json"
+def test_a_damaged_note_of_what_was_seen_keeps_nobody_from_verifying_and_copying_and_is_told(alone, tmp_path):
+    alone.lab.world.redaction = False
+    config, note = Path(alone.config), alone.state / "seen.json"
     config.write_text(
         config.read_text().replace("    backup:\n", f"    backup:\n      copies: ['{tmp_path}/second']\n")
     )
     note.write_text("{")
-    said = loaded("backup", "verify")
+    said = alone("backup", "verify")
     assert (said.code, f"{note} is damaged" in said.err) == (0, True), said.err
-    said = loaded("backup", "create", "--open-window", "--yes")
+    said = alone("backup", "create", "--yes")
     assert (said.code, f"{note} is damaged" in said.err) == (0, True), said.err
-    assert len(loaded("backup", "list", "--store", f"{tmp_path}/second", "-o", "json").json["snapshots"]) == 2
+    assert len(alone("backup", "list", "--store", f"{tmp_path}/second", "-o", "json").json["snapshots"]) == 2
     assert note.read_text() == "{"  # what it holds may still be read by a person
-    seen = loaded("doctor", "-o", "json").json["checks"]
+    seen = alone("doctor", "-o", "json").json["checks"]
     assert [one["state"] for one in seen if f"{note} is damaged" in one["words"]] == ["FAIL"]

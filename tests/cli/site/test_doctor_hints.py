@@ -194,9 +194,8 @@ def test_where_no_virtual_cluster_or_no_master_is_configured_nobody_is_asked_abo
         host["groups"] = [name for name in host["groups"] if name != "ecs-master"]
     changed = operator.lab.folder / "lacking.yaml"
     changed.write_text(json.dumps(config))
-    for path, asked in ((changed, False), (operator.lab.folder / "config.yaml", True)):
-        said = maint("doctor", "-o", "json", "--config", str(path))
-        assert ("kubernetes" in [one["label"] for one in said.json["checks"]]) == asked
+    said = maint("doctor", "-o", "json", "--config", str(changed))
+    assert "kubernetes" not in [one["label"] for one in said.json["checks"]]  # which a fault shows otherwise: SEEN
 
 
 def typed_in(operator, hint):
