@@ -42,7 +42,7 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 # The product syncs what it writes, and tests would mostly wait for a disk: their files lie in memory where it has room.
-# PYTEST_DEBUG_TEMPROOT or --basetemp lay them elsewhere.
+# PYTEST_DEBUG_TEMPROOT or --basetemp lay them elsewhere, TMPDIR what commands have for a moment only.
 _MEMORY, _ROOM = Path("/dev/shm"), 4 << 30  # bytes, of which a run takes a fraction
 
 
@@ -55,6 +55,7 @@ def _has_room(folder: Path) -> bool:
 
 if _has_room(_MEMORY):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    os.environ.setdefault("TMPDIR", str(_MEMORY))
 
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()

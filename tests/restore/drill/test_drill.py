@@ -27,7 +27,7 @@ from tests.steps.operator import Operator
 def left_over(process: int = 0) -> list[Path]:
     """Return what a process (this one, unless told otherwise) has left of its drills; others may drill beside it."""
     pattern = f"{rehearsal.PREFIX}{process or os.getpid()}-*"
-    return [path for place in (Path("/dev/shm"), Path(tempfile.gettempdir())) for path in place.glob(pattern)]
+    return [path for place in {Path("/dev/shm"), Path(tempfile.gettempdir())} for path in place.glob(pattern)]
 
 
 def records(operator: Operator) -> list[Any]:
