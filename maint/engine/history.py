@@ -72,9 +72,17 @@ def actions_left(past: RunState) -> list[tuple[Action, str]]:
 
 
 def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
-    """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes."""
-    mains = [i for i, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.inside(action.within)]
-    return not mains or any(index in begun for index in mains)
+    """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes.
+
+    One that is included by a final step has no steps of its own turn: the playbook around it is followed up.
+    """
+    followed = action.within
+    while followed:
+        mains = [i for i, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.inside(followed)]
+        if mains:
+            return any(index in begun for index in mains)
+        followed = followed.rpartition("/")[0]
+    return True
 
 
 def spared(plan: Plan, failed: Collection[int]) -> frozenset[int]:

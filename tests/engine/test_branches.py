@@ -225,6 +225,24 @@ def test_what_follows_an_included_playbook_of_which_nothing_is_to_be_done_is_not
     assert [one.target for one in plan.actions] == ["prove b", "sweep b", "sweep c"]
 
 
+@pytest.mark.parametrize("phase", ["on_failure", "finally"])
+def test_a_playbook_that_another_includes_among_its_final_steps_follows_only_where_a_step_of_that_was_begun(
+    make_bench, phase
+):
+    around = (
+        "name: around\nsummary: A.\nparameters:\n  it: {type: string}\n"
+        "steps:\n  - {name: Do, do: try.change, with: {target: 'do {{ it }}'}}\n"
+        f"{phase}:\n  - {{name: P, playbook: proof, with: {{it: '{{{{ it }}}}'}}}}\n"
+    )
+    bench = make_bench(around=around, proof=PROOF)
+    bench.fails(
+        "name: x\nsummary: X.\nsteps:\n  - {name: In, playbook: around, with: {it: a}}\n"
+        "  - {name: A, do: try.change, with: {target: main, fail: now, count: 1}}\n"
+        "  - {name: In, playbook: around, with: {it: b}}\n"
+    )
+    assert bench.did == ["do a", "main", "prove a", "sweep a"]
+
+
 def test_a_list_that_nobody_gave_comes_from_the_site(bench, monkeypatch):
     monkeypatch.setitem(LISTS, "users", lambda sight, values: ["one", str(values["word"])])
     text = (
