@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.engine.journal import RUNS, ActionRecord, RunState
 from maint.engine.parameters import in_condition
@@ -124,6 +125,18 @@ def done_again(past: RunState) -> frozenset[int]:
     return _judged_and_failed(past) | _put_back(past) | {index for index in later if past.record(index).settled}
 
 
+def with_effects(plan: Plan, again: Collection[int]) -> Plan:
+    """Return a plan in which steps that are done again may act, also where it saw nothing to do."""
+    actions = enumerate(plan.actions)
+    anew = (replace(one, effect=_may(one)) if i in again and one.phase is Phase.MAIN else one for i, one in actions)
+    return replace(plan, actions=tuple(anew))
+
+
+def _may(action: Action) -> Effect:
+    """Return what a step does when it is done again; what would destroy something, which nobody was asked, it looks."""
+    return Effect.CHANGE if STEPS[action.kind].worst(action.arguments) is Effect.CHANGE else action.effect
+
+
 def _put_back(past: RunState) -> frozenset[int]:
     """Return the actions whose work later steps may have undone: they changed the same, by another act.
 
@@ -145,7 +158,7 @@ def _put_back(past: RunState) -> frozenset[int]:
     return frozenset(
         index
         for index, one in actions
-        if one.phase is Phase.MAIN and one.effect > Effect.READ and undone(index, one)
+        if one.phase is Phase.MAIN and _may(one) > Effect.READ and undone(index, one)
         if past.record(index).settled and _outcome(past, index) is not Outcome.SKIPPED and not STEPS[one.kind].blind
     )
 

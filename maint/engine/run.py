@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from maint.engine.history import done_again, entered, mending, put_back_cut_off, spared
+from maint.engine.history import done_again, entered, mending, put_back_cut_off, spared, with_effects
 from maint.engine.hosts import LOST, LostHosts, without_lost_hosts
 from maint.engine.journal import ActionRecord, Journal, NullJournal, RunState
 from maint.engine.lease import Lease, LeaseLost
@@ -194,13 +194,13 @@ class Runner:
         told: Callable[[], None] = _nobody,
     ) -> None:
         self._limit = (limit, limit_of)
-        self._lease = lease
-        self._told, self._plan = told, plan
+        self._lease, self._told = lease, told
         self._site, self._journal, self._past = site, journal, past
         self._values, self._works = past.registered() if past else {}, dict[int, StepContext]()
         self._fresh: set[int] = set()  # begun in this attempt
         self._failed: set[int] = set()  # in this attempt, or what it has to put back first
         self._again = done_again(past) if past is not None else frozenset()
+        self._plan = with_effects(plan, self._again)
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)

@@ -29,6 +29,13 @@ def state(operator: Operator) -> str:
     return str(found)
 
 
+def replication(operator: Operator) -> str:
+    """Return the value of the setting."""
+    words = ("setting", "list", "--service", "hdfs", "--cluster", "base", "-o", "json")
+    (found,) = [one["value"] for one in operator(*words).json["settings"] if one["name"] == "dfs_replication"]
+    return str(found)
+
+
 def failed(operator: Operator, folder: Path, text: str = BOOK) -> Path:
     """Have a run fail and put back what it did; return the root of its host, where `/tmp/go` lets it succeed."""
     root = operator.lab.folder / "hosts" / HOST / "root"
@@ -57,6 +64,22 @@ def test_what_was_put_back_is_done_again_and_what_cannot_be_seen_is_not(
     assert (root / "etc/maint-motd").read_text() == "new\n"
     assert state(loaded) == "STOPPED"
     assert (root / "tmp/count").read_text() == "once\n"
+
+
+def test_what_was_so_already_is_done_after_all_once_steps_for_a_failure_have_changed_it(
+    loaded: Operator, tmp_path: Path
+) -> None:
+    text = BOOK
+    for section, value in (("steps", 2), ("on_failure", 1)):
+        setting = f"service: hdfs, cluster: base, name: dfs_replication, value: '{value}'"
+        step = f"  - {{{{name: Set {value}, do: config.set, with: {{{{{setting}}}}}}}}}"
+        text = text.replace(f"{section}:\n", f"{section}:\n{step}\n")
+    assert loaded("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--yes").code == 0
+    root = failed(loaded, tmp_path, text)
+    assert replication(loaded) == "1"
+    (root / "tmp/go").touch()
+    said = loaded("playbook", "resume")
+    assert (said.code, replication(loaded)) == (0, "2"), said.err
 
 
 def test_what_final_steps_undid_is_done_again_where_more_is_to_come_and_only_there(
