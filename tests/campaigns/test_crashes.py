@@ -9,20 +9,15 @@ import json
 import os
 import random
 import re
-import signal
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maint.adapters.http.transport import Transport
-from maint.adapters.ssh.shell import FabricShell
-from tests.campaigns.forks import fork
+from tests.campaigns.forks import KILLED, carried_out
 from tests.campaigns.grounds import Template, confirmed, ground_in
 from tests.campaigns.size import FULL, SEED, tries
 from tests.cli.test_dry_run import PLANS, TELLS, contents
@@ -41,10 +36,6 @@ LINES = [
 ]
 TRIES = tries(1, 40)  # of each command, or of a few
 CASES = LINES if FULL else random.Random(SEED).sample(LINES, 2)
-CALLS: list[tuple[Any, str]] = [
-    (Transport, "_send"), (FabricShell, "_run"), (FabricShell, "write_file"),
-    (os, "fsync"), (os, "rename"), (os, "replace"), (os, "link"), (os, "unlink"), (os, "mkdir"),
-]  # fmt: skip
 ENDED = {"done", "partly", "refused", "dismissed"}
 # What a manager is to be told once; whether a restart or a refresh took place, nobody can ask it afterwards.
 ONCE = re.compile(r"^PUT /api/v\d+/cm/deployment|/commands/(?!restart|refresh)")
@@ -53,61 +44,6 @@ NUMBER = re.compile(r"[0-9a-f]{6,}|\d{3,}")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+")
 LEFT = re.compile(r"/window\.json$|/begun/|/\.new-|/\.staging-")  # of a writer, a backup or a window that has not ended
 UNKNOWN = re.compile(r"/root/proc/|/kept/.*\.new-")  # an old file is replaced by one that has a name for a moment
-KILLED = -signal.SIGKILL
-
-
-def counted(strike: Callable[[], None]) -> None:
-    """Have `strike` called before and after each of the calls."""
-    for place, name in CALLS:
-        real = getattr(place, name)
-
-        @wraps(real)
-        def struck(*given: Any, _real: Callable[..., Any] = real, **more: Any) -> Any:
-            strike()
-            try:
-                return _real(*given, **more)
-            finally:
-                strike()
-
-        setattr(place, name, struck)
-
-
-def carried_out(operator: Operator, words: list[str], at: float | None, answer: Path) -> tuple[Said, int]:
-    """Carry a command out in a child that dies at its n-th call, after a time (`float`), or not.
-
-    Return what it said, and how many calls it made.
-    """
-    answer.unlink(missing_ok=True)
-    child = fork()
-    if not child:
-        seen = [0]
-
-        def strike() -> None:
-            seen[0] += 1
-            if seen[0] == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        try:
-            counted(strike)
-            said = operator(*words)
-            whole = answer.with_suffix(".new")
-            whole.write_text(json.dumps([said.code, said.out, said.err, seen[0]]))
-            whole.rename(answer)
-        except BaseException:
-            answer.write_text(json.dumps([70, "", traceback.format_exc(), seen[0]]))
-        finally:
-            os._exit(0)
-    if isinstance(at, float):
-        end = time.monotonic() + at
-        while time.monotonic() < end and not answer.exists():
-            time.sleep(0.001)
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    if not answer.exists():
-        return Said(KILLED, "", ""), 0
-    code, out, err, calls = json.loads(answer.read_text())
-    assert "bug in maint" not in err and "Traceback" not in err, (words, at, err)
-    return Said(code, out, err), calls
 
 
 def without_times(value: Any) -> Any:
