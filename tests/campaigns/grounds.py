@@ -1,5 +1,6 @@
 """Labs in which each command that acts has something to do, and what agrees to it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +44,7 @@ def ground_in(template: Template, folder: Path) -> Iterator[Ground]:
         moved = {name: value.replace(str(source), str(lab.folder)) for name, value in values.items()}
         trusted = Operator(lab)("host", "trust", "--yes")
         assert trusted.code == 0, trusted.err
-        yield Ground(Operator(lab), moved)
+        yield Ground(Operator(lab), moved, {})
 
 
 def confirmed(line: str) -> str:
@@ -54,3 +55,11 @@ def confirmed(line: str) -> str:
     if noun == "cluster" and words[1:]:
         return words[1]
     return VC if noun == "vc" else SITE
+
+
+def contents(*folders: Path | str) -> dict[str, bytes]:
+    """Return all files that a command could change, by path."""
+    logs = ("/var/log/", "commands.jsonl", "requests.jsonl", "daemon.log", "/world/")  # the lab's own
+    every = (f"{place}/{name}" for folder in folders for place, _, names in os.walk(folder) for name in names)
+    found = [path for path in every if not any(log in path for log in logs) and os.path.isfile(path)]  # noqa: PTH113
+    return {path: Path(path).read_bytes() for path in found}

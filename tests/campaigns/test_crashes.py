@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from tests.campaigns.forks import KILLED, carried_out
-from tests.campaigns.grounds import Template, confirmed, ground_in
+from tests.campaigns.grounds import Template, confirmed, contents, ground_in
 from tests.campaigns.size import FULL, SEED, tries
-from tests.cli.test_dry_run import PLANS, TELLS, contents
+from tests.cli.test_dry_run import PLANS, TELLS
 from tests.steps.operator import Operator, Said
 
 # What writes without a run that could be taken up: it is carried out again.

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from maint.model.plan import Phase
-from tests.campaigns.grounds import Template, confirmed, ground_in
+from tests.campaigns.grounds import Template, confirmed, contents, ground_in
 from tests.campaigns.size import FULL, SEED, tries
-from tests.cli.test_dry_run import ECS, PLANS, Ground, contents
+from tests.cli.test_dry_run import ECS, PLANS, Ground
 from tests.steps.operator import Operator, Said
 
 BOOKS = [
