@@ -4,6 +4,7 @@ import threading
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,7 +29,7 @@ from maint.snapshots.virtual_clusters.document import NOT_IN_THE_API, ClusterDoc
 from maint.snapshots.writer import SnapshotWriter
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class Clusters(msgspec.Struct, frozen=True):
@@ -313,38 +314,35 @@ class _Reading:
         from concurrent.futures import as_completed
 
         self._unread = {}
-        wanted = dict[str, tuple[str, File]]()
+        wanted = dict[str, list[tuple[str, File]]]()  # where each content lies
         for resource, file in _files(list(self.resources.values())):
             if not file.signature:
                 self._unread[resource.name, file.path] = "it has no signature, so that nothing proves it"
             elif not self._objects.has(file):
-                wanted.setdefault(self._objects.key(file), (resource.name, file))
+                wanted.setdefault(self._objects.key(file), []).append((resource.name, file))
         if not wanted:
             return
         yield f"fetching {show_count(len(wanted), 'file')} not stored yet, or not read lately"
-        self._objects.awaited = sum(one.size for _, one in wanted.values())
-        under_way: dict[Future[str], tuple[str, str]] = {
-            self._hands.submit(self._fetched, resource, file): (resource, file.path)
-            for resource, file in sorted(wanted.values(), key=lambda one: -one[1].size)  # none is long alone at the end
-        }
-        for future in as_completed(under_way):
-            if problem := future.result():
-                self._unread[under_way[future]] = problem
+        self._objects.awaited = sum(places[0][1].size for places in wanted.values())
+        largest_first = sorted(wanted.values(), key=lambda places: -places[0][1].size)  # none is long alone at the end
+        for future in as_completed([self._hands.submit(self._fetched, places) for places in largest_first]):
+            self._unread |= future.result()
 
-    def _fetched(self, resource: str, file: File) -> str:
-        problem = ""
-        if self._objects.reads_well(file):
-            return ""
-        for _ in range(_TRIES):
+    def _fetched(self, places: Sequence[tuple[str, File]]) -> dict[tuple[str, str], str]:
+        """See to it that a content is stored, from any of its places; return why not, of each, where none gives it."""
+        problems = dict[tuple[str, str], str]()
+        if self._objects.reads_well(places[0][1]):
+            return problems
+        for resource, file in (place for place in places for _ in range(_TRIES)):
             try:
-                retry_truncated(self._clock, lambda: self._objects.fetch(self._cluster, resource, file, self._stop))
+                retry_truncated(self._clock, partial(self._objects.fetch, self._cluster, resource, file, self._stop))
             except StoreFailed:
                 raise
             except (WorkFailed, CannotReach, Invalid) as failure:
-                problem = failure.message
+                problems[resource, file.path] = failure.message
             else:
-                return ""
-        return problem
+                return {}
+        return problems
 
     def _agrees(self, again: Sequence[Resource]) -> bool:
         hidden = self._unlisted & set(self.resources)

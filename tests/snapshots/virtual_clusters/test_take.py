@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from werkzeug import Response
 
 from maint.adapters.sign import load_or_make_signer
 from maint.errors import Refused, StoreFailed, WorkFailed
@@ -321,6 +322,21 @@ def test_a_file_that_is_not_what_its_signature_says_is_a_problem_and_the_rest_is
     assert len(summary.problems) == 1
     assert "basket.py" in summary.problems[0]
     assert verify(ground, taken.snapshot.id, 3).result is Trust.VERIFIED
+
+
+@pytest.mark.parametrize(("refused", "named"), [("az", ""), ("amz", "amz")])
+def test_a_content_that_one_of_its_places_does_not_give_is_fetched_from_another_or_missed_in_each(
+    ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch, refused: str, named: str
+) -> None:
+    api.files["etl-data"] |= dict.fromkeys("amz", b"the same in each")
+    plain = Api._file
+
+    def refusing(self: Api, method: str, resource: str, path: str, body: Any) -> Any:
+        return Response(status=400) if path in refused else plain(self, method, resource, path, body)
+
+    monkeypatch.setattr(Api, "_file", refusing)
+    problems = alone().snapshot.virtual_clusters[0].problems
+    assert [one.partition(":")[0] for one in problems] == [f"etl-data/{one}" for one in named]
 
 
 def test_a_virtual_cluster_that_cannot_be_reached_leaves_the_managers_part(ground: Ground, run: Run) -> None:
