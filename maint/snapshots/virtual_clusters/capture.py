@@ -32,6 +32,16 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What is asked for by its name, since no list shows what is hidden."""
+
+    resources: Sequence[str] = ()
+    jobs: Sequence[str] = ()
+
+
+NOTHING = Asked()
+
+
 class Clusters(msgspec.Struct, frozen=True):
     """What came of the virtual clusters."""
 
@@ -42,12 +52,18 @@ class Clusters(msgspec.Struct, frozen=True):
 
 
 def take_clusters(
-    site: Site, writer: SnapshotWriter, recipients: Sequence[str], names: Sequence[str], accept_empty: bool
+    site: Site,
+    writer: SnapshotWriter,
+    recipients: Sequence[str],
+    names: Sequence[str],
+    accept_empty: bool,
+    asked: Asked = NOTHING,
 ) -> Generator[str, None, Clusters]:
     """Store a part for each virtual cluster; yields words. One that cannot be read is reported, the others are taken.
 
     Args:
         accept_empty: the operator's word that what is found is true, however little it is.
+        asked: what is held, where it is there, although it may be hidden.
     """
     if not names:
         return Clusters()
@@ -55,7 +71,7 @@ def take_clusters(
     for name in names:
         yield f"virtual cluster {name}"
         try:
-            document = yield from read_cluster(site, name, objects)
+            document = yield from read_cluster(site, name, objects, asked)
         except StoreFailed:
             raise
         except (CannotReach, WorkFailed, Invalid) as failure:
@@ -125,8 +141,12 @@ def take_alone(
     purpose: Purpose = Purpose.BACKUP,
     accept_empty: bool = False,
     snapshot_id: str | None = None,
+    asked: Asked = NOTHING,
 ) -> Generator[str, None, Taken]:
     """Take a snapshot of one virtual cluster alone; yields words on the progress.
+
+    Args:
+        asked: what it holds, where it is there, although it may be hidden.
 
     Raises:
         CannotReach, WorkFailed: the virtual cluster cannot be read; nothing is stored then.
@@ -135,7 +155,7 @@ def take_alone(
 
     def take(place: Site) -> Generator[str, None, Taken]:
         fresh = snapshot_id or new_id(place.clock.now())
-        return (yield from _take_into(place, name, recipients, purpose, accept_empty, fresh))
+        return (yield from _take_into(place, name, recipients, purpose, accept_empty, fresh, asked))
 
     if purpose is not Purpose.BACKUP:
         return (yield from take(site))
@@ -143,12 +163,18 @@ def take_alone(
 
 
 def _take_into(
-    site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
+    site: Site,
+    name: str,
+    recipients: Sequence[str],
+    purpose: Purpose,
+    accept_empty: bool,
+    snapshot_id: str,
+    asked: Asked,
 ) -> Generator[str, None, Taken]:
     insist_there(site)
     yield from tidied(site)
     with storing(site), SnapshotWriter(site, snapshot_id, recipients) as writer:
-        taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)
+        taken = yield from take_clusters(site, writer, recipients, [name], accept_empty, asked)
         if not writer.parts:
             raise WorkFailed(
                 f"virtual cluster {name} could not be read: {taken.summaries[0].problems[0]}",
@@ -182,12 +208,12 @@ _TRIES = 2  # for a file: it may be replaced while it is read
 _REQUIREMENTS = "requirements.txt"
 
 
-def read_cluster(site: Site, name: str, objects: Objects) -> Generator[str, None, ClusterDocument]:
+def read_cluster(site: Site, name: str, objects: Objects, asked: Asked) -> Generator[str, None, ClusterDocument]:
     """Read all of a virtual cluster, missing files into `objects`; a file that cannot be read is a problem noted."""
     cluster = site.virtual_cluster(name)
     settings, now, info = cluster.settings, site.clock.now(), cluster.info()
     with worker_pool() as (hands, stop):
-        reading = _Reading(cluster, objects, site.clock, hands, stop)
+        reading = _Reading(cluster, objects, site.clock, hands, stop, asked)
         yield from reading.all()
     resources = [reading.resources[key] for key in sorted(reading.resources)]
     return ClusterDocument(
@@ -246,12 +272,13 @@ class _Reading:
         clock: Clock,
         hands: "ThreadPoolExecutor",
         stop: threading.Event,
+        asked: Asked,
     ) -> None:
         self._cluster, self._objects, self._clock = cluster, objects, clock
-        self._hands, self._stop = hands, stop
+        self._hands, self._stop, self._asked = hands, stop, asked
         self.resources: dict[str, Resource] = {}
         self.jobs: Sequence[Job] = ()
-        self._unlisted: set[str] = set()  # what jobs need and the list does not show
+        self._unlisted: set[str] = set()  # what is asked for, or jobs need, and the list does not show
         self._called: dict[str, str] = {}  # jobs that DAGs call and the list does not show, each with such a DAG
         self._unread: dict[tuple[str, str], str] = {}
         self._restless = False
@@ -261,7 +288,7 @@ class _Reading:
         listed = self._cluster.resources()
         for _ in range(_ROUNDS):
             self._describe(listed)
-            self._look_for_hidden(self._cluster.jobs())
+            self._look_for_hidden(listed_jobs(self._cluster, self._asked.jobs))
             yield f"{show_count(len(self.jobs), 'job')}, {show_count(len(self.resources), 'resource')}"
             yield from self._fetch()
             again = self._cluster.resources()
@@ -286,13 +313,12 @@ class _Reading:
     def _look_for_hidden(self, fresh: Sequence[Job]) -> None:
         """Ask by name for what jobs need and DAGs call, and no list shows: it may be hidden, or a git repository."""
         self.jobs, self._unlisted, self._called = (), set(), {}
+        self._unlisted |= self._found({*self._asked.resources} - {*self.resources})
         while fresh:
             self.jobs = [*self.jobs, *fresh]
             named = {name for job in fresh for name in wanted_resources(job)} - set(self.resources)
             self._unlisted |= named
-            for name, resource in zip(named, self._hands.map(self._cluster.resource, named), strict=True):
-                if resource is not None:
-                    self.resources[name] = resource
+            self._found(named)
             known = {job.name for job in self.jobs}
             called = {
                 name: job.name
@@ -302,6 +328,13 @@ class _Reading:
             }
             self._called |= called
             fresh = [job for job in self._hands.map(self._cluster.job, called) if job is not None]
+
+    def _found(self, named: set[str]) -> set[str]:
+        """Take the resources of these names that are there, and return their names."""
+        found = zip(named, self._hands.map(self._cluster.resource, named), strict=True)
+        there = {name: resource for name, resource in found if resource is not None}
+        self.resources |= there
+        return {*there}
 
     def _calls(self, job: Job) -> Sequence[str]:
         dag = None
@@ -354,7 +387,7 @@ class _Reading:
                 return False
         before, now = (
             {job.name: (text_of(job.raw, "modified"), job.paused) for job in jobs}
-            for jobs in (self.jobs, listed_jobs(self._cluster, self._called))
+            for jobs in (self.jobs, listed_jobs(self._cluster, [*self._called, *self._asked.jobs]))
         )
         return before == now
 

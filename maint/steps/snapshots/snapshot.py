@@ -18,7 +18,7 @@ from maint.snapshots.capture import NOTE, committed, described, forget_taken, re
 from maint.snapshots.extra_parts import TRUSTSTORE_RULE, lacking
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate
-from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.capture import NOTHING, Asked, take_alone
 from maint.snapshots.virtual_clusters.document import part_name
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
@@ -243,7 +243,7 @@ class TakeCluster(VcStep[TakeClusterArguments]):
 
 
 def alone_once(
-    site: Site, work: Work, name: str, purpose: Purpose, *, accept_empty: bool
+    site: Site, work: Work, name: str, purpose: Purpose, *, accept_empty: bool, asked: Asked = NOTHING
 ) -> Generator[str, None, Snapshot]:
     """Take a snapshot of one virtual cluster, unless an earlier attempt of this action committed a sound one."""
     if (found := committed(site, work, purpose)) is not None:
@@ -252,7 +252,7 @@ def alone_once(
     work.note(NOTE, snapshot_id)
     recipients = recipients_of(site)
     taken = yield from take_alone(
-        site, name, recipients, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id
+        site, name, recipients, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id, asked=asked
     )
     return taken.snapshot
 

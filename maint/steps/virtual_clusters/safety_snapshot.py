@@ -21,7 +21,7 @@ from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import Resolution, definition_of
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.virtual_clusters.blobs import worker_pool
-from maint.snapshots.virtual_clusters.capture import wanted_resources
+from maint.snapshots.virtual_clusters.capture import Asked, wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document, unproven
 from maint.steps.guards import naming_the_waiver
@@ -149,8 +149,9 @@ def keep_replaced(
     if not decided.replaces or waived:
         return ReplacedObjects(work, document, decided, None)
     yield "keeping what is there in a safety snapshot"
+    asked, name = Asked(decided.replaced_resources, decided.replaced_jobs), cluster.settings.name
     with naming_the_waiver():
-        taken = yield from alone_once(site, work, cluster.settings.name, Purpose.SAFETY, accept_empty=True)
+        taken = yield from alone_once(site, work, name, Purpose.SAFETY, accept_empty=True, asked=asked)
     replaced = ReplacedObjects(work, document, decided, read_document(site, taken, cluster.settings.name))
     with worker_pool() as (hands, _):
         replaced.refuse_unkept(*hands.map(cluster.resource, decided.replaced_resources))

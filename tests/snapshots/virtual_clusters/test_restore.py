@@ -32,7 +32,7 @@ from maint.steps.virtual_clusters.restore import (
 from tests.adapters.virtual_clusters.server import Api
 from tests.campaigns.size import FULL
 from tests.snapshots.liar import Liar
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill, lie_about
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill, hide_from_lists, lie_about
 
 Run = Callable[[Any], Any]
 RACING = b"from airflow import DAG\nwith DAG('racer', schedule='@daily'):\n    pass\n"
@@ -607,6 +607,23 @@ def test_what_the_safety_snapshot_lacks_is_not_replaced(
     assert api.writes() == []
     restore(ground, run, Notes(), on_conflict="replace", no_safety_net="it is in git")
     assert "extra.py" not in api.files["etl-scripts"]
+
+
+def test_what_no_list_shows_and_a_restore_replaces_is_in_the_safety_snapshot(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(api)
+    api.jobs.clear()
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "hidden": True}
+    api.resources["etl-scripts"]["hidden"] = True
+    api.files["etl-scripts"] = {"theirs.py": b"theirs"}
+    hide_from_lists(monkeypatch)
+    result = restore(ground, run, work, on_conflict="replace")
+    assert not result.partly, result.detail
+    (safety,) = [one.snapshot for one in entries(ground) if one.snapshot and one.snapshot.purpose is Purpose.SAFETY]
+    kept = read_document(ground, safety, VC)
+    assert {job.name for job in kept.jobs} == {"pi-estimate"}
+    assert {file.path for one in kept.resources for file in one.files if one.name == "etl-scripts"} == {"theirs.py"}
 
 
 def test_a_file_that_the_safety_snapshot_lacks_and_nothing_replaces_is_no_obstacle(
