@@ -262,7 +262,10 @@ class Maker:
         return self.chance.choice(small) + large
 
     def _resource(self, name: str, kind: str) -> None:
-        self.ground.client.create_resource({**self._object(RESOURCE), "name": name, "type": kind})
+        made = self._object(RESOURCE)
+        if "pythonEnv" in made:  # left empty, no server would show which it takes
+            made["pythonEnv"]["pythonVersion"] = self.chance.choice(("python3", "python2"))
+        self.ground.client.create_resource({**made, "name": name, "type": kind})
 
     def _common(self, name: str, kind: str) -> Definition:
         made = self._object(JOB, "mounts", "spark", "airflow", "schedule", "runtimeImageResourceName")

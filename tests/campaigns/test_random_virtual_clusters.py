@@ -346,7 +346,7 @@ def test_what_a_command_deletes_or_replaces_comes_back_by_its_undo(number: int, 
     assert (said.code in (0, 7), after != before) == (True, True)
     run = runs(ground.operator)[-1]["id"]
     if words[:3] == ["vc", "resource", "delete"] and ground.chance.random() < 0.3:
-        ground.client.create_resource({"name": words[4], "type": "files"})
+        ground.client.create_resource({"name": words[4], "type": "files", "retentionPolicy": "theirs"})
         ground.upload(words[4], "theirs", b"theirs")
     last = ground.last_run
     back = to_its_end(ground, "vc", "undo", run)
