@@ -17,12 +17,13 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from maint.config.paths import expanded
 from maint.config.programs import run_program
-from maint.errors import Invalid, Refused, Stopped
+from maint.errors import Failure, Invalid, Refused, Stopped
 from maint.files import explaining
 from maint.model.secret import Secret, SecretBytes
 
@@ -39,6 +40,7 @@ _SHAPES: dict[str, tuple[str, str]] = {
     "factory": (r"", FACTORY),
     "prompt": (r".*", "prompt"),
 }
+_AT_HAND = ("file", "env", "credential")  # read without a question or a program
 FORMS = ", ".join(shape for kind, (_, shape) in _SHAPES.items() if kind != "factory")
 
 
@@ -78,6 +80,14 @@ def in_one_line(secret: Secret, reference: str) -> Secret:
 
 _EMPTY = "put the secret there, or let the reference name the place that holds it"
 _REFERENCES = f"write it as one of {FORMS}; `maint help configuration` explains each"
+
+
+def know(resolve: Callable[[str], Secret], references: Iterable[str]) -> None:
+    """Have the secrets that lie at hand hidden in words from outside, though nothing needs them; nobody is asked."""
+    for reference in references:
+        if _parts(reference)[0] in _AT_HAND:
+            with suppress(Failure):  # told by what needs it
+                resolve(reference)
 
 
 class ReferencedSecrets:

@@ -234,7 +234,7 @@ def make_from(tmp_path: Path) -> Iterator[Callable[..., FabricShell]]:
     def shell(ports: Mapping[str, int], *, secret: str = "", **options: Any) -> FabricShell:
         site = SiteSettings.model_construct(
             name="prod",
-            manager=ManagerSettings(host="cm.example.internal", password="env:X"),
+            manager=ManagerSettings(host="cm.example.internal", password="prompt"),
             state=tmp_path,
             ssh=SshSettings.model_construct(**{"connect_timeout": 20.0, "command_timeout": 20.0} | options),
             hosts=[HostSettings(name=name, address="127.0.0.1", port=port) for name, port in ports.items()],

@@ -18,6 +18,7 @@ from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, Lost, RemoteCommand, SudoGates, ssh_settings
 from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
+from maint.config.secrets import know
 from maint.errors import CannotReach, Interrupted, Invalid, LoginRefused, MaintError, TimedOut, WorkFailed
 from maint.model.fleet import LATE, HostReply, Presented
 from maint.model.secret import scrub
@@ -25,12 +26,18 @@ from maint.ports import Answer, Ran, Secrets
 from maint.ports.hosts import MISSING, read_script, write_script
 
 
+def _connections(settings: SiteSettings, secrets: Secrets, *, once: bool) -> Connections:
+    made = Connections(ssh_settings(settings), once=once)
+    know(secrets.resolve, settings.references().values())  # a login script or sudo may quote what nothing else reads
+    return made
+
+
 class FabricShell:
     """`ports.Shell`: connections are made when first needed, kept while the shell is, and shared by threads."""
 
     def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:
         self._settings = settings
-        self._sudo = SudoGates(settings, secrets)
+        self._secrets, self._sudo = secrets, SudoGates(settings, secrets)
         self._connections: Connections | None = None
         self._kept: dict[str, KeptConnection] = {}
         self._opening = threading.Lock()
@@ -136,7 +143,7 @@ class FabricShell:
         host = self._named(name)
         with self._opening:
             if self._connections is None:
-                self._connections = Connections(ssh_settings(self._settings))
+                self._connections = _connections(self._settings, self._secrets, once=False)
             if name not in self._kept:
                 self._kept[name] = KeptConnection(self._connections, self._connections.address(host))
             return self._kept[name]
@@ -214,7 +221,7 @@ class FabricFleet:
         stopped: Callable[[Interrupted], None] | None = None,
     ) -> None:
         self._settings = settings
-        self._sudo = SudoGates(settings, secrets)
+        self._secrets, self._sudo = secrets, SudoGates(settings, secrets)
         self._heard = heard
         self._stopped = stopped
 
@@ -223,7 +230,7 @@ class FabricFleet:
     ) -> Iterator[HostReply]:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
         _ = self._sudo.password  # a reference that leads nowhere is reported before any host is asked
-        connections = self._connections()
+        connections = _connections(self._settings, self._secrets, once=True)
         at_work: dict[str, tuple[RemoteCommand, float]] = {}  # by host, with when its script was sent
 
         def late(host: HostSettings, words: str, hint: str) -> HostReply:
@@ -240,15 +247,12 @@ class FabricFleet:
 
     def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:
         """Yield the host key that each host presents; see `ports.Fleet.keys`."""
-        connections = self._connections()
+        connections = _connections(self._settings, self._secrets, once=True)
 
         def late(host: HostSettings, words: str, _: str) -> Presented:
             return Presented(host.name, "", reason=f"not seen when {words}")
 
         yield from self._each(hosts, connections, partial(_presented, connections), late, timeout, None)
-
-    def _connections(self) -> Connections:
-        return Connections(ssh_settings(self._settings), once=True)
 
     def _each(
         self,

@@ -59,7 +59,7 @@ class Ground:
         usual = {"user": self.user, "key": self.key, "known_hosts": self.known_hosts}
         settings = SiteSettings.model_construct(
             name="prod",
-            manager=ManagerSettings(host="cm.example.internal", password="env:X"),
+            manager=ManagerSettings(host="cm.example.internal", password="prompt"),
             state=self.known_hosts.parent,
             ssh=SshSettings.model_construct(**{"connect_timeout": 20.0, "command_timeout": 20.0} | usual | options),
             hosts=hosts,

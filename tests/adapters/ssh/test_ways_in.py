@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,9 +72,11 @@ def test_a_lost_jump_host_is_not_blamed_on_the_hosts_behind_it(openssh: Ground, 
     (tmp_path / "known").write_text(known + f"[127.0.0.1]:{relay.port} {known.partition(' ')[2]}")
     script = f"touch {tmp_path}/begun-$$; sleep 60\n".encode()
 
+    over = threading.Event()
+
     def cut() -> None:
-        while len(list(tmp_path.glob("begun-*"))) < len(openssh.ports):
-            time.sleep(0.02)
+        while len(list(tmp_path.glob("begun-*"))) < len(openssh.ports) and not over.wait(0.02):
+            pass
         relay.cut()
 
     cutter = threading.Thread(target=cut)
@@ -84,6 +85,7 @@ def test_a_lost_jump_host_is_not_blamed_on_the_hosts_behind_it(openssh: Ground, 
         way = Jump(host="127.0.0.1", port=relay.port)
         replies = asked(openssh, script, known_hosts=tmp_path / "known", jump=way, command_timeout=50.0)
     finally:
+        over.set()
         cutter.join()
         relay.close()
     assert {reply.reason for reply in replies} == {"the connection to the jump host was lost"}
@@ -153,7 +155,7 @@ def test_sudo_makes_the_script_root_and_its_password_is_looked_up_once(
 ) -> None:
     secrets = OneSecret("pass word")
     way = jump(openssh, user=openssh.user) if through else None
-    replies = asked(openssh, user=account, sudo=Sudo(password="env:X"), secrets=secrets, jump=way)
+    replies = asked(openssh, user=account, sudo=Sudo(password="prompt"), secrets=secrets, jump=way)
     assert [(reply.out, reply.reason) for reply in replies] == [(b"0\n", None)] * len(openssh.ports)
     assert secrets.asked == 1
 

@@ -10,7 +10,10 @@ from tests.steps.operator import Operator
 
 
 @pytest.mark.parametrize("greeting", ["", f"{BEGUN}\n"], ids=["in place of it", "as the answer"])
-@pytest.mark.parametrize("words", [["doctor"], ["host", "check", *ON_SOME], ["backup", "create"]])
+@pytest.mark.parametrize(
+    "words",
+    [["doctor"], ["host", "check", *ON_SOME], ["host", "check", *ON_SOME, "--check", "os.tz"], ["backup", "create"]],
+)
 def test_what_a_host_says_instead_of_an_answer_holds_no_secret(
     operator: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str], greeting: str
 ) -> None:
