@@ -110,6 +110,9 @@ KILLED = -1
 BEGUN = "maint: what follows is the answer"
 
 
+_GONE = "did that host, its sshd or the way to it go down? Then again"
+
+
 class Lost(CannotReach):
     """The connection went away while the command ran."""
 
@@ -173,8 +176,10 @@ class RemoteCommand:
         except TimeoutError:
             raise self._late() from None
         except BROKEN as error:
-            failure = CannotReach if self._channel.get_transport().is_active() else Lost
-            raise failure(f"{self._host}: the command was not taken: {reason(error, self._timeout or 0)}") from None
+            words = f"{self._host}: the command was not taken: {reason(error, self._timeout or 0)}"
+            if self._channel.get_transport().is_active():
+                raise CannotReach(words) from None
+            raise Lost(words, hint=_GONE) from None
         return self
 
     def finish(self) -> Ran:
@@ -310,7 +315,4 @@ class RemoteCommand:
         # Without a status: killed by a signal, after which the host closes the channel; or the connection is gone.
         if self._channel.get_transport().is_active():
             return KILLED
-        raise Lost(
-            f"{self._host}: the connection was lost while a command ran",
-            hint="did that host, its sshd or the way to it go down? Then again",
-        )
+        raise Lost(f"{self._host}: the connection was lost while a command ran", hint=_GONE)
