@@ -178,7 +178,8 @@ class RemoteCommand:
         except BROKEN as error:
             words = f"{self._host}: the command was not taken: {reason(error, self._timeout or 0)}"
             if self._channel.get_transport().is_active():
-                raise CannotReach(words) from None
+                hint = "may that account run commands there? The log of its sshd says why not"
+                raise CannotReach(words, hint=hint) from None
             raise Lost(words, hint=_GONE) from None
         return self
 

@@ -123,7 +123,7 @@ def test_the_summary_says_what_came_of_a_command(result: Json, words: str) -> No
 
 @pytest.mark.parametrize("site", ["slow", "deaf"])
 def test_a_site_that_hangs_is_ended_after_its_limit_and_the_grace(tmp_path: Path, site: str) -> None:
-    ended = processes(grace=0.2).carry_out(call(site, tmp_path, limit=1.0))
+    ended = processes(grace=0.2).carry_out(call(site, tmp_path, limit=5.0))
     assert ended.exit == 1 and ended.error
     assert ended.error["message"] == "it went on beyond its limit, and was ended"
     assert ended.seconds < 30
