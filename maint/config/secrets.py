@@ -82,7 +82,7 @@ _EMPTY = "put the secret there, or let the reference name the place that holds i
 _REFERENCES = f"write it as one of {FORMS}; `maint help configuration` explains each"
 
 
-def know(resolve: Callable[[str], Secret], references: Iterable[str]) -> None:
+def know_at_hand(resolve: Callable[[str], Secret], references: Iterable[str]) -> None:
     """Have the secrets that lie at hand hidden in words from outside, though nothing needs them; nobody is asked."""
     for reference in references:
         if _parts(reference)[0] in _AT_HAND:

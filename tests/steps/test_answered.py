@@ -61,17 +61,19 @@ def test_a_server_of_which_its_host_said_nothing_before_is_not_taken_for_restart
     assert (said.code, "restarted already" in said.err) == (0, False), said.err
 
 
+@pytest.mark.parametrize("command", ["restore run --manager-only", "manager restore"])
 def test_an_error_that_is_answered_with_200_is_no_restore_and_is_told(
-    lost: Operator, monkeypatch: pytest.MonkeyPatch
+    lost: Operator, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     def denied(*_: object) -> None:
         raise ApiError(200, "Cannot lock the database.")
 
+    assert lost("manager", "license", str(lost.lab.folder / "license.txt"), "--yes").code == 0
     monkeypatch.setattr(deployment, "PATIENCE", 0.1)
     lost.forget_requests()
     with monkeypatch.context() as patched:
         patched.setattr(put_deployment, "_check_whole", denied)
-        said = lost.restore()
+        said = lost(*command.split(), "--confirm", SITE)
     assert (said.code, lost.puts) == (1, 1), said.err
     assert "Cannot lock the database." in said.err and "it was not applied so far" in said.err
     resumed = lost("playbook", "resume")

@@ -135,10 +135,9 @@ GUARDED = ("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01", "
 EXPORT = ("backup", "create", "--open-window", "--yes")
 
 
+@pytest.mark.parametrize("key", [True, False], ids=["with a key", "without a key"])
 @pytest.mark.parametrize(
-    ("words", "place", "key"),
-    [(GUARDED, guards, True), (EXPORT, snapshot, False)],
-    ids=["of a guard, with a key", "of an export, without a key"],
+    ("words", "place"), [(GUARDED, guards), (EXPORT, snapshot)], ids=["of a guard", "of an export"]
 )
 def test_a_machine_that_slept_in_its_window_leaves_that_of_the_one_that_took_over(
     loaded, monkeypatch, words, place, key

@@ -102,8 +102,9 @@ def test_no_password_goes_to_another_managers_host_and_none_of_its_files_into_a_
     assert not [part for part in newest["parts"] if part["name"].startswith(("manager-files", "database"))]
 
 
-def test_nothing_is_restored_or_restarted_where_another_managers_host_is_named(lost, stranger):
-    theirs = stranger(lost)
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_nothing_is_restored_or_restarted_where_another_managers_host_is_named(lost, stranger, other):
+    theirs = stranger(lost, **other)
     as_before = untouched(theirs)
     said = lost.restore()
     assert (said.code, REFUSED in said.err, lost.puts, as_before()) == (5, True, 0, True), said.err

@@ -322,7 +322,7 @@ class _Adapter(HTTPAdapter):
         if scheme == "http":
             return _PlainPool(host, number, maxsize=most, through=through)
         rules: dict[str, Any] = {"cert_reqs": self._peer.trust().verify_mode.name, "server_hostname": name}
-        # What a pool's connections know keeps it alive: not this adapter, which knows the pool.
+        # Urllib3 keeps what connections refer to until exit: the adapter refers to its pools, the peer does not.
         return _TlsPool(host, number, maxsize=most, through=through, trusting=self._peer.trust, **rules)
 
 

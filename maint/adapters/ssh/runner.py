@@ -108,8 +108,6 @@ _IDLE_PAUSE = 1.0
 KILLED = -1
 # What stands before it a login script printed, such as a greeting with the time of day: none of it is an answer.
 BEGUN = "maint: what follows is the answer"
-
-
 _GONE = "did that host, its sshd or the way to it go down? Then again"
 
 

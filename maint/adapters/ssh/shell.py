@@ -18,7 +18,7 @@ from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, Lost, RemoteCommand, SudoGates, ssh_settings
 from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
-from maint.config.secrets import know
+from maint.config.secrets import know_at_hand
 from maint.errors import CannotReach, Interrupted, Invalid, LoginRefused, MaintError, TimedOut, WorkFailed
 from maint.model.fleet import LATE, HostReply, Presented
 from maint.model.secret import scrub
@@ -28,7 +28,8 @@ from maint.ports.hosts import MISSING, read_script, write_script
 
 def _connections(settings: SiteSettings, secrets: Secrets, *, once: bool) -> Connections:
     made = Connections(ssh_settings(settings), once=once)
-    know(secrets.resolve, settings.references().values())  # a login script or sudo may quote what nothing else reads
+    # A login script or sudo may quote what nothing else reads.
+    know_at_hand(secrets.resolve, settings.references().values())
     return made
 
 

@@ -176,7 +176,7 @@ def finish(owner, *, begun=True):
     whole(owner)
 
 
-@pytest.mark.parametrize("at", ["delete", "create-keytab"])
+@pytest.mark.parametrize("at", ["delete", "create", "create-keytab"])
 def test_where_the_host_dies_in_the_middle_of_the_script_resume_ends_with_the_new_ones(owner, at):
     owner.lab.switch("vc-server-side-apply", "no")
     killed_at(owner, f"kubectl-{at}", "vc-kubectl-hangs")
