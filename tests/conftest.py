@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Generator
@@ -56,6 +57,7 @@ def _has_room(folder: Path) -> bool:
 if _has_room(_MEMORY):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
     os.environ.setdefault("TMPDIR", str(_MEMORY))
+    tempfile.tempdir = None  # where pytest has asked for it already, as with -n0
 
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()

@@ -10,7 +10,9 @@ from maint.lab.hosts.shell.state import ShellFailure, State
 from maint.lab.hosts.shell.syntax import Arithmetic, Parameter, Part, Sequence, Substitution, Text, Word
 from maint.lab.hosts.shell.tree import Tree
 
-_MAGIC = re.compile(r"(?:\\.|[^\\*?\[])*[*?\[]", re.DOTALL)
+# A bracket that nothing closes is itself, as the name of the command `[`.
+_MAGIC = re.compile(r"(?:\\.|[^\\*?\[]|\[(?!.+\]))*(?:[*?]|\[.+\])", re.DOTALL)
+_PLAIN = re.compile(r"[^~\\*?\[]*|\[")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = str.maketrans({char: "\\" + char for char in "*?[]\\!-"})
 _SEPARATORS = re.compile(r"[ \t\n]+")
@@ -59,6 +61,10 @@ class Expander:
         """Return the fields that words become as arguments of a command."""
         found: list[str] = []
         for word in words:
+            part = word[0] if len(word) == 1 else None
+            if isinstance(part, Text) and (part.quoted or _PLAIN.fullmatch(part.text)):  # as most are
+                found.append(part.text)
+                continue
             for pattern in self._split(word):
                 found.extend(self._globbed(pattern))
         return found
