@@ -150,6 +150,7 @@ def near() -> Generator[None, None, None]:
             "maint.steps.virtual_clusters.runs._SETTLED",
         ):
             patch.setattr(name, 0.1)
+        patch.setattr("maint.steps.manager.commands._FIRST", 0.03)  # commands of a quick lab take less
         yield
 
 

@@ -12,7 +12,7 @@ from maint.lab.running import Lab
 from maint.steps.restore import deployment as send_deployment
 from tests.steps.operator import Operator
 
-FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05", "slow-seconds": "0.3"}
+FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.02", "slow-seconds": "0.3"}
 PASSWORD = "a-Password-of-the-Lab"
 
 MakeLab = Callable[..., Operator]

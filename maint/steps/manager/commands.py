@@ -23,6 +23,7 @@ from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
 
 T = TypeVar("T")
+_FIRST, _LONGEST = 0.1, 5.0  # seconds between two looks at the manager
 _FORGIVEN = 5  # transient answers in a row that official clients live through (M2.4)
 _NOTE = "command"
 LIMIT = 3600.0  # seconds for one command; stopping a base cluster takes minutes, and no upper bound is published
@@ -36,7 +37,7 @@ MEND = "mend what it names, then `maint playbook resume`"
 
 def polls() -> Iterator[float]:
     """Yield the pauses between two looks at the manager, in seconds, without end."""
-    return delays(0.1, 5.0)
+    return delays(_FIRST, _LONGEST)
 
 
 def run_command(
