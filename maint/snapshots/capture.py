@@ -388,22 +388,21 @@ def refuse_closed(sight: Sight) -> None:
 
 def shut(folder: Path) -> str:
     """Return why a folder cannot be written to, as far as one sees without trying; empty: it seems to be open."""
-    if _given_up(folder):
-        return f"{folder} cannot be written to{BROKEN}"
-    if os.access(folder, os.W_OK | os.X_OK):
-        return ""
-    read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
-    return f"{folder} cannot be written to" + (READ_ONLY if read_only else "")
+    with suppress(OSError):  # it is there, and may go meanwhile
+        if _given_up(folder):
+            return f"{folder} cannot be written to{BROKEN}"
+        if not os.access(folder, os.W_OK | os.X_OK):
+            read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+            return f"{folder} cannot be written to" + (READ_ONLY if read_only else "")
+    return ""
 
 
 def _given_up(folder: Path) -> bool:
     """Whether the kernel says that it writes nothing more to a folder's disk after an error, mounted `rw` or not."""
-    with suppress(OSError):
-        device = folder.stat().st_dev
-        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()]
-        of_disk = [one for one in mounts if one[2] == f"{os.major(device)}:{os.minor(device)}"]
-        return any(GIVEN_UP.intersection(one[-1].split(",")) for one in of_disk)
-    return False
+    device = folder.stat().st_dev
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()]
+    of_disk = [one for one in mounts if one[2] == f"{os.major(device)}:{os.minor(device)}"]
+    return any(GIVEN_UP.intersection(one[-1].split(",")) for one in of_disk)
 
 
 def short(folder: Path, needed: int) -> Iterator[str]:

@@ -119,3 +119,10 @@ def test_what_has_the_field_of_a_secret_is_compared_as_a_tree() -> None:
     assert outlines == trees
     assert [path for path, *_ in outlines[0]] == ["hosts/h2/password"]
     assert not isinstance(Outline([before], FINGERPRINT, LONGEST).tree["hosts"]["h1"], Folded)  # type: ignore[index]
+
+
+def test_a_list_within_an_element_is_compared_as_a_tree() -> None:
+    before = b'{"hosts": [{"hostId": "h1", "tags": [{"name": "a"}]}, {"hostId": "h2"}]}'
+    trees, outlines = both_ways(before, before.replace(b'"a"', b'"b"'))
+    assert outlines == trees and outlines[0]
+    assert not isinstance(Outline([before], FINGERPRINT, LONGEST).tree["hosts"]["h1"], Folded)  # type: ignore[index]

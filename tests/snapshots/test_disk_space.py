@@ -1,5 +1,6 @@
 """Whether a backup begins on a disk that has no room for it."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from maint.errors import Refused
 from maint.snapshots import capture
-from maint.snapshots.capture import largest, refuse_full
+from maint.snapshots.capture import largest, refuse_full, shut
 
 
 def free(monkeypatch: pytest.MonkeyPatch, bytes_: int | OSError) -> None:
@@ -38,3 +39,7 @@ def test_a_store_that_is_away_tells_no_size(place: Any) -> None:
     place.root.rename(place.root.with_name("away"))
     place.root.write_text("a file where the folder should be")
     assert largest(place) == 0
+
+
+def test_a_folder_that_goes_while_it_is_looked_at_is_not_said_to_be_closed(tmp_path: Path) -> None:
+    assert shut(tmp_path / "gone") == ""

@@ -16,6 +16,7 @@ from maint.snapshots.open_windows import (
     announced_here,
     close_announced,
     is_ours,
+    settle,
     was_closed,
 )
 
@@ -57,6 +58,17 @@ def test_a_window_of_which_no_store_takes_the_record_is_not_opened(place: Any, s
     announce(place, RUN, "2026-11-21T02:15:00.123Z", HOSTS)
     assert (announced(place).open, close_announced(place, RUN, "")) == ([], [])
     assert announced_here(place) == Announced()
+
+
+def test_that_the_hosts_were_looked_at_is_told_where_a_store_takes_it_and_where_one_does_not(
+    place: Any, second: Path
+) -> None:
+    names = [f"prod/records/20261121T021500.123Z-window-{RUN}.json"]
+    block(place.root)
+    told = Announced(unread={one.location: names for one in (place.store, *place.copies)})
+    (problem,) = settle(place, told)
+    assert f"what was seen is not kept in {place.store.location}" in problem
+    assert [one.name for one in (second / "prod/records").glob("*-looked-*.json")]
 
 
 def test_that_a_window_was_closed_is_known_only_where_a_record_says_so(place: Any, second: Path) -> None:

@@ -270,6 +270,20 @@ def test_a_copy_that_lacks_what_always_stays_keeps_as_many_of_those_that_it_has(
     assert [one.id for one in entries(copy)] == before[3:]
 
 
+def test_a_copy_that_holds_nothing_but_what_was_pruned_keeps_it_until_the_newest_is_there(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "copy")]
+    oldest, *others = ids(aged)
+    run(replicate(aged))
+    for one in others:
+        shutil.rmtree(tmp_path / "copy/prod" / one)
+    prune_all(aged)
+    (problem,) = run(prune.follow(aged))
+    assert "until then it keeps 1 pruned snapshot" in problem
+    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == [oldest]
+
+
 def test_a_copy_takes_the_newest_first_where_there_may_not_be_room_or_time_for_all(aged: Place, tmp_path: Path) -> None:
     aged.copies = [LocalStore(tmp_path / "copy")]
     told = [words.split()[1] for words in replicate(aged) if words.startswith("copying ")]
@@ -371,6 +385,7 @@ def test_backups_for_a_key_that_never_opened_one_push_out_none_that_can_be_opene
     else:
         (action,) = PruneSnapshots().plan(PruneArguments(thaw="its key is in the vault"), aged)
         [*PruneSnapshots().apply(action, aged, Notes())]
+    assert [*PruneSnapshots().plan(PruneArguments(), aged)]
     run(take(aged))
     assert [*PruneSnapshots().plan(PruneArguments(), aged)]
 
@@ -710,6 +725,9 @@ def test_a_manifest_that_the_store_does_not_give_is_neither_damaged_nor_good_nor
         verify(aged, one.id, 1)
     if which:
         assert "could not be read" in str(prune.doubt(entries(aged), aged.clock.now()))
+        with pytest.raises(Refused, match=r"which this machine has verified in .* could not be read") as refused:
+            newest_restorable(aged)
+        assert f"name it; {one.remedy}" in str(refused.value.hint)
     aged.clock.time = later
     decided = prune.verdict(aged, damaged=True, thaw=True)
     assert sum(two not in decided.removed for two in known) == 3 and one.id not in decided.removed
@@ -753,8 +771,9 @@ def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place
 
 
 def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Place) -> None:
-    with aged.store.create("prod/records/odd-restore-x.json") as file:
-        file.write(b"{}")
+    for name in ("odd-restore-x", f"odd-restore-{ids(aged)[0]}"):
+        with aged.store.create(f"prod/records/{name}.json") as file:
+            file.write(b"{}")
     assert [one.holds for one in entries(aged)] == [()] * 5
     (Path(aged.store.location) / "prod/records/a\\b.json").write_text("{}")  # somebody else's, which no store takes
     assert [one.holds for one in entries(aged)] == [()] * 5

@@ -555,6 +555,20 @@ def test_a_record_goes_into_a_copy_as_it_was_proven_and_not_as_the_store_gives_i
             assert (second / one).read_bytes() == file.read()
 
 
+def test_a_store_that_gives_no_record_any_more_is_away_and_not_asked_for_each_of_them(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    for reason in ("a", "b", "c", "d", "e", "f"):
+        add_hold(place, snapshot, reason, None, "ops")
+        place.clock.time += timedelta(seconds=1)
+    place.store = liar = Liar(place.store, lambda *_: None)
+    liar.silent = "-hold-"
+    with pytest.raises(StoreFailed, match="cannot read"):
+        copy_records(place, with_store(place, place.copies[0]))
+    assert len([name for name in liar.read if "-hold-" in name]) == 4
+
+
 def test_a_record_of_a_machine_that_is_not_trusted_here_is_copied_for_those_who_trust_it(
     place: Any, second: Path, run: Run
 ) -> None:

@@ -340,6 +340,11 @@ def test_a_resume_that_a_hook_refuses_closes_the_window_that_the_run_had_opened(
     loaded.lab.switch("get-seconds", "0")
     text = config.read_text().rstrip()
     config.write_text(f"{text}\n    hooks: {{before_run: [[/bin/false]]}}\n")
+    loaded.lab.break_(loaded.lab.manager_host, "unreachable")
+    said = loaded("playbook", "resume")
+    assert (said.code, loaded.window) == (5, True), said.err
+    assert "closing the redaction window" in said.err
+    loaded.lab.repair()
     said = loaded("playbook", "resume")
     assert (said.code, loaded.window, loaded.options.read_bytes(), redacts(loaded)) == (5, False, before, True)
     config.write_text(text)

@@ -17,7 +17,7 @@ from maint.model.snapshot import Trust
 from maint.snapshots.archive import MemberKind, members, paths
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
-from maint.snapshots.extra_parts import lacking, present
+from maint.snapshots.extra_parts import lacking, looked_for, present
 from maint.snapshots.parts import DATABASE, MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
 from maint.snapshots.verify import verify
 from maint.snapshots.writer import restore_guide
@@ -228,3 +228,5 @@ def test_what_the_account_may_not_look_for_is_not_said_to_be_absent(place: Any, 
     assert snapshot.manager_files and not any(one.startswith(CERTMANAGER) for one in snapshot.manager_files)
     told = [words for words in snapshot.uncovered if f"whether {CERTMANAGER} is there cannot be seen" in words]
     assert len(told) == 2 and told[1].startswith(f"{MANAGER_FILES}: "), told
+    with pytest.raises(WorkFailed, match=f"whether {CERTMANAGER} is there cannot be seen"):  # a restore asks to know
+        looked_for(place, "cm", [CERTMANAGER])
