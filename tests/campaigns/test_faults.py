@@ -35,7 +35,7 @@ from tests.snapshots.conftest import EXAMPLE, Place
 from tests.steps.operator import Operator, Said
 
 CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
-STRIDE = size(7, 1)  # calls between two that fail
+STRIDE = size(9, 1)  # calls between two that fail
 KINDS = [(error, lasting) for error in (errno.ENOSPC, errno.EIO) for lasting in (False, True)]
 LAYERS = ("maint.adapters.stores.local", "maint.files", "maint.publishing")
 
@@ -302,7 +302,7 @@ def test_where_a_file_of_ours_cannot_be_written_a_command_says_so_and_leaves_not
     seen = [one for one in disk.seen if not one.endswith(UNNAMED)]
     calls = [(one, *kind) for one in seen for kind in KINDS]
     calls += [(one, 0, True) for one in seen if one.startswith("write ")]
-    for one, error, lasting in random.Random(f"{SEED} {what}").sample(calls, min(tries(3, len(calls)), len(calls))):
+    for one, error, lasting in random.Random(f"{SEED} {what}").sample(calls, min(tries(2, len(calls)), len(calls))):
         begin.again()
         disk.choose(one, error, lasting=lasting)
         said = typed()

@@ -20,7 +20,7 @@ from tests.campaigns.size import SEED, tries
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator, Said
 
-TRIES = tries(4, 300)
+TRIES = tries(3, 300)
 NUMBERS = pytest.mark.parametrize("number", range(TRIES), ids=lambda number: f"{SEED}-{number}")
 STATES = {0: "done", 1: "failed", 7: "partly"}
 UNSEEN = "nobody saw whether"  # what a run says of a command that was cut off, and that it may not do again

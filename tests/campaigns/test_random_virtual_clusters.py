@@ -20,7 +20,7 @@ from tests.campaigns.size import FULL, SEED, tries
 from tests.campaigns.test_crashes import ENDED, KILLED, carried_out, runs
 from tests.steps.operator import Said
 
-TRIES = tries(3, 2000)
+TRIES = tries(2, 2000)
 SHOWN = 1500  # characters of what a command said
 CALLS = (100, 400, 1000)  # among which it is killed: requests, and writes of files, each before and after
 LOG = logging.getLogger(__name__)  # what pytest shows of a case that fails

@@ -93,7 +93,7 @@ STATES = {
     "hosts down": hosts_down, "commands fail": broken("commands", "command-fails-in-child"),
 }  # fmt: skip
 EVERY = [(book, state) for book in BOOKS for state in STATES]
-CASES = EVERY if FULL else random.Random(SEED).sample(EVERY, tries(8, len(EVERY)))
+CASES = EVERY if FULL else random.Random(SEED).sample(EVERY, tries(6, len(EVERY)))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.benchmarks.clusters import Size, client_of, content, fill
 from tests.campaigns.size import SEED, size, tries
 from tests.steps.operator import Operator
 
-SIZE = Size(jobs=size(40, 2000), resources=size(4, 500), bytes=size(4 * 10**6, 2 * 10**9))
+SIZE = Size(jobs=size(20, 2000), resources=size(4, 500), bytes=size(10**6, 2 * 10**9))
 LARGE = size(10**6, 10**9)  # bytes of one file more
 KILLS = tries(3, 40)
 SWITCHES = {"vc-unknown-keys": "keep", "vc-env-seconds": "0.2", "vc-dag-seconds": "0.2", "vc-schedule-user": "given"}
@@ -89,12 +89,25 @@ def backed_up(ground: Ground) -> Any:
     return ground.state()
 
 
+@pytest.fixture(scope="module")
+def runs(ground: Ground) -> list[int]:
+    """The numbers of all runs there are before any restore."""
+    return ground.runs()
+
+
 def restore(ground: Ground) -> int:
     """Restore undisturbed, and return by how many bytes the log of requests grew."""
     before = ground.log.stat().st_size
     said = ground.operator("vc", "restore", "--vc", ground.name, "--confirm", ground.name)
     assert said.code == 0, said.err
     return ground.log.stat().st_size - before
+
+
+@pytest.fixture(scope="module")
+def whole(ground: Ground, backed_up: Any) -> int:
+    """By how many bytes an undisturbed restore of all, which was lost, makes the log of requests grow."""
+    ground.wipe()
+    return restore(ground)
 
 
 def begun(ground: Ground) -> bool:
@@ -108,10 +121,9 @@ def summaries(ground: Ground) -> list[Any]:
     return [one["virtual_clusters"] for one in found]
 
 
-def test_backup_wipe_restore_backup_compares_equal_and_fetches_nothing_twice(ground: Ground, backed_up: Any) -> None:
-    runs = ground.runs()
-    ground.wipe()
-    restore(ground)
+def test_backup_wipe_restore_backup_compares_equal_and_fetches_nothing_twice(
+    ground: Ground, backed_up: Any, runs: list[int], whole: int
+) -> None:
     assert ground.state() == backed_up
     assert (ground.awake(), ground.runs()) == ([], runs)
     before = ground.log.stat().st_size
@@ -122,10 +134,10 @@ def test_backup_wipe_restore_backup_compares_equal_and_fetches_nothing_twice(gro
     assert first == last
 
 
-def test_killed_again_and_again_a_restore_comes_to_the_same_end(ground: Ground, backed_up: Any) -> None:
-    runs, chance = ground.runs(), random.Random(SEED)
-    ground.wipe()
-    whole, struck = restore(ground), 0
+def test_killed_again_and_again_a_restore_comes_to_the_same_end(
+    ground: Ground, backed_up: Any, runs: list[int], whole: int
+) -> None:
+    chance, struck = random.Random(SEED), 0
     ground.wipe()
     words = ["vc", "restore", "--vc", ground.name, "--confirm", ground.name]
     for _ in range(KILLS):
