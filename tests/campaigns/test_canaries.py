@@ -329,7 +329,7 @@ def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def full(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> Template:
-    """The folder of a lab full of canaries, now down, in which each command of these has something to do, and what is there."""
+    """The folder of a lab full of canaries, now down, in which each of these commands finds something to do."""
     with Lab(copy(begun.folder / "lab", tmp_path_factory.mktemp("canaries") / "lab")) as lab:
         return lab.folder, filled(lab) if any("@" in line for line in CASES) else {}
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts
+from maint.adapters.sign import load_or_make_signer
 from maint.adapters.undo_store import SealedUndo
 from maint.adapters.virtual_clusters.calls import Patience, ServiceCalls
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
@@ -77,6 +79,16 @@ class Ground(Place):
         self.clients[name] = client
         return client
 
+    def become(self, other: "Ground") -> None:
+        """Go on as another site, whose stores, state and keys are copied."""
+        for own, copied in ((self.state, other.state), (self.root, other.root)):
+            shutil.copytree(copied, own, dirs_exist_ok=True)
+        self.identity, self.keys, self.clock.time = other.identity, list(other.keys), other.clock.time
+        self.sign = load_or_make_signer(None, self.state / "keys", ())
+        self.settings = self.settings.model_copy(
+            update={"backup": other.settings.backup.model_copy(update={"store": str(self.root)})}
+        )
+
     def virtual_cluster(self, name: str) -> VirtualClusterClient:
         return self.clients[self.settings.virtual_cluster(name).name]
 
@@ -92,8 +104,9 @@ def fill(api: Api) -> None:
     api.jobs.update({raw["name"]: raw for raw in example["jobs"]})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[HTTPServer]:
+    """One for all tests of a file: each scripts it anew."""
     with ScriptedServer(host="127.0.0.1", threaded=True) as server:
         yield server
 
@@ -101,8 +114,14 @@ def server() -> Iterator[HTTPServer]:
 @pytest.fixture
 def api(server: HTTPServer) -> Api:
     """A virtual cluster with the example set."""
+    return example(server)
+
+
+def example(server: HTTPServer) -> Signed:
+    """Let a server be a virtual cluster with the example set, and nothing else any more."""
     made = Signed()
     fill(made)
+    server.clear()  # type: ignore[no-untyped-call]
     made.serve(server)
     return made
 

@@ -20,9 +20,19 @@ from maint.steps.virtual_clusters.restore import RestoreCluster
 from tests.adapters.virtual_clusters.server import Api, _error
 from tests.campaigns.size import FULL
 from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
-from tests.snapshots.virtual_clusters.test_restore import Killed, Run, _die_after, awake, plan, race, snapshot, wipe
+from tests.snapshots.virtual_clusters.test_restore import (
+    Killed,
+    Run,
+    _die_after,
+    awake,
+    plan,
+    race,
+    snapshot,
+    taken,
+    wipe,
+)
 
-__all__ = ["snapshot"]
+__all__ = ["snapshot", "taken"]
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, call: str, wanted: Callable[[Any], bool]) -> None:

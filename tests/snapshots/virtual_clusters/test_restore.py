@@ -1,6 +1,7 @@
 """Restores of a virtual cluster: the same again, nothing awake, nothing overwritten that nobody spoke of."""
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pytest_httpserver import HTTPServer
 
 from maint.errors import CannotReach, Conflict, MaintError, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.plan import Result
@@ -32,7 +34,7 @@ from maint.steps.virtual_clusters.restore import (
 from tests.adapters.virtual_clusters.server import Api
 from tests.campaigns.size import FULL
 from tests.snapshots.liar import Liar
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill, hide_from_lists, lie_about
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, example, fill, hide_from_lists, lie_about
 
 Run = Callable[[Any], Any]
 RACING = b"from airflow import DAG\nwith DAG('racer', schedule='@daily'):\n    pass\n"
@@ -42,10 +44,24 @@ class Killed(BaseException):
     """What happens to a process between two calls."""
 
 
+@pytest.fixture(scope="module")
+def taken(server: HTTPServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ground, Snapshot]:
+    """A site whose virtual cluster held the example set when a snapshot was taken of it, and that snapshot."""
+    example(server)
+    ground = Ground(tmp_path_factory.mktemp("taken"))
+    with closing(ground.add(f"http://127.0.0.1:{server.port}")):
+        for _ in take_alone(ground, VC, recipients_of(ground)):
+            pass
+    (found,) = entries(ground)
+    assert found.snapshot
+    return ground, found.snapshot
+
+
 @pytest.fixture
-def snapshot(ground: Ground, api: Api, run: Run) -> Snapshot:
+def snapshot(ground: Ground, api: Api, taken: tuple[Ground, Snapshot]) -> Snapshot:
     """A snapshot of the example set, after which the virtual cluster is empty."""
-    found: Snapshot = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    source, found = taken
+    ground.become(source)
     wipe(api)
     return found
 
@@ -219,13 +235,20 @@ def test_a_rename_that_would_break_a_dag_is_refused(ground: Ground, api: Api, sn
     assert "nightly-pipeline calls orders-ingest" in caught.value.detail[0]
 
 
-def test_replacing_leaves_the_snapshot_and_nothing_else(
+def test_replacing_leaves_the_snapshot_and_nothing_else_and_keeps_what_was_there_in_whichever_playbook_it_stands(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
 ) -> None:
     fill(api)
     api.files["etl-scripts"] |= {"basket.py": b"changed", "extra.py": b"extra"}
     api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
-    restore(ground, run, work, on_conflict="replace")
+    action = plan(ground, on_conflict="replace")
+    assert action.summary.endswith("; a safety snapshot of what is there comes first")
+    run(RestoreCluster().apply(action, ground, work))
+    (kept,) = [one.snapshot for one in entries(ground) if one.snapshot and one.snapshot.purpose is Purpose.SAFETY]
+    document = read_document(ground, kept, VC)
+    (file,) = [f for r in document.resources for f in r.files if f.path == "extra.py"]
+    assert document.stored(file)
+    assert "spark" not in next(job.raw for job in document.jobs if job.name == "pi-estimate")
     ground.clock.time += timedelta(minutes=5)
     again = run(take_alone(ground, VC, recipients_of(ground))).snapshot
     assert normal(ground, again) == normal(ground, snapshot)
@@ -634,22 +657,6 @@ def test_a_file_that_the_safety_snapshot_lacks_and_nothing_replaces_is_no_obstac
     lie_about(monkeypatch, "extra.py")
     restore(ground, run, work, on_conflict="replace")
     assert api.files["theirs"] == {"extra.py": b"extra"}
-
-
-def test_replacing_keeps_what_was_there_in_whichever_playbook_it_stands(
-    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
-) -> None:
-    fill(api)
-    api.files["etl-scripts"]["extra.py"] = b"extra"
-    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
-    action = plan(ground, on_conflict="replace")
-    assert action.summary.endswith("; a safety snapshot of what is there comes first")
-    run(RestoreCluster().apply(action, ground, work))
-    (kept,) = [one.snapshot for one in entries(ground) if one.snapshot and one.snapshot.purpose is Purpose.SAFETY]
-    document = read_document(ground, kept, VC)
-    (file,) = [f for r in document.resources for f in r.files if f.path == "extra.py"]
-    assert document.stored(file)
-    assert "spark" not in next(job.raw for job in document.jobs if job.name == "pi-estimate")
 
 
 def test_nothing_is_planned_to_go_for_a_safety_snapshot_that_no_key_at_hand_opens(
