@@ -152,7 +152,7 @@ resume ended well where the run before it was killed before its journal
     cli/test_exits.py::test_resume_after_a_command_that_was_killed_before_its_run_began_is_no_success
     cli/test_exits.py::test_what_ended_before_its_run_began_is_not_taken_for_the_work_of_the_run_before_it
 a core dump could hold secrets
-    house/test_starts.py::test_a_core_dump_is_never_written
+    house/test_starts.py::test_a_core_dump_is_never_written_and_keys_of_connections_nowhere
 what killed writers left stayed for good
     engine/test_journal.py::test_what_killed_writers_left_in_the_state_folder_goes_with_the_next_run
     adapters/ssh/test_shell.py::test_what_a_dead_writer_left_goes_with_the_next_write
@@ -267,7 +267,7 @@ an answer of another shape was an empty list
 logs that come late were not waited for
     adapters/virtual_clusters/test_commands.py::test_a_log_is_waited_for_where_the_kinds_of_log_are_late_too
 an error did not say what to do next
-    house/test_hints.py::test_every_failure_says_what_to_do_next
+    house/test_words.py::test_every_failure_says_what_to_do_next
     adapters/manager/test_hostile.py::test_every_refusal_says_what_to_do
 deleting what is not there ended well without a word, and what vanished after the plan was a failure
     adapters/virtual_clusters/test_commands.py::test_deleting_what_is_not_there_is_refused_and_is_well_with_if_exists

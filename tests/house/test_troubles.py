@@ -227,6 +227,5 @@ def test_every_test_that_is_named_exists() -> None:
     for place in {place for known in PROVOKED.values() for place in known.values()}:
         file, _, name = place.partition("::")
         path = ROOT / "tests" / file
-        names = [node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-        missing += [] if name in names else [place]
+        missing += [] if re.search(rf"^ *def {name}\(", path.read_text(), re.MULTILINE) else [place]
     assert missing == [], "name in PROVOKED the tests that provoke these rows now"
