@@ -2,7 +2,6 @@
 
 # ruff: noqa: E501  # names of tests are long
 
-import ast
 import re
 
 import pytest
