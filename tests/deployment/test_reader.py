@@ -65,7 +65,7 @@ def test_an_error_never_quotes_the_document() -> None:
 def test_a_fault_is_told_with_its_byte(size: int, indent: int | None, recording: Callable[[str], Path]) -> None:
     document = json.loads(recording("example").read_bytes())
     content = json.dumps(document, indent=indent, separators=(", ", " : ")).replace(", \n", ",\n").encode()
-    for at in range(1, len(content), 4001 if size == 7 else 1009):
+    for at in range(1, len(content), 4001 if size == 7 else 2003):
         broken = content[:at] + b"\x01" + content[at:]
         with pytest.raises(WorkFailed, match="byte") as caught:
             reduced((broken[start : start + size] for start in range(0, len(broken), size)), Rules({}))

@@ -287,7 +287,7 @@ hidden jobs that use a resource were named by no deletion
 one job that was deleted kept all schedules of a restored virtual cluster from going on
     snapshots/virtual_clusters/test_restore.py::test_schedules_that_were_awake_go_on_in_the_order_of_before_without_a_job_deleted_since_unless_it_is_named
 a restored DAG whose file had not been read when its snapshot was taken was awake once it was read
-    snapshots/virtual_clusters/test_lab_variants.py::test_a_dag_whose_file_the_server_had_not_read_for_the_snapshot_rests_once_it_reads_it_after_the_restore
+    snapshots/virtual_clusters/test_lab_variants.py::test_a_restored_dag_that_its_own_file_wakes_rests_again_and_so_one_whose_file_was_not_read_for_the_snapshot
 # Hosts
 the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents

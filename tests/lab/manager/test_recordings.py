@@ -8,7 +8,9 @@ import pytest
 from maint.lab.manager import accounts, document
 from maint.lab.manager.document import announced, recorded_at
 from maint.lab.manager.load import Options, load
-from tests.lab.conftest import Client
+from maint.lab.running import Lab
+from tests.campaigns.size import FULL
+from tests.lab.conftest import FAST, Client
 
 HERE = Path(__file__).parents[1]
 RECORDINGS = sorted((HERE.parent / "data" / "recordings").glob("deployment-*.json"))
@@ -38,9 +40,21 @@ def test_the_password_rule_holds_for_every_recorded_admin(path):
     assert accounts.check_password(document.users(document.read(path)), "admin", password)
 
 
+# The first of each API version goes the way that the others of that version go, too.
+FIRST = {recorded_at(document.read(path)): path for path in [*RECORDINGS[::-1], EXAMPLE]}
+
+
+@pytest.fixture
+def recorded(path, tmp_path):
+    """A client of a lab that is made of a recording, unredacted, and of which no copy is needed."""
+    options = Options(deployment=path, ssh=False, switches={**FAST, "redaction-default": "off"})
+    with Lab(tmp_path / "lab", options) as lab:
+        yield Client(lab)
+
+
 @pytest.mark.parametrize("path", [*RECORDINGS, EXAMPLE], ids=lambda path: path.stem)
-def test_a_loaded_deployment_is_exported_with_the_same_bytes_and_so_after_its_database_was_lost(path, make_lab):
-    client, original = make_lab(Options(deployment=path), redaction_default="off"), document.read(path)
+def test_a_loaded_deployment_is_exported_with_the_same_bytes_and_so_after_its_database_was_lost(path, recorded):
+    client, original = recorded, document.read(path)
     api, own = recorded_at(original), client.account
     before = client.get(f"/api/v{api}/cm/deployment").content
     assert without_time(before) == without_time(document.dumps(client.lab.world.deployment).encode())
@@ -49,6 +63,8 @@ def test_a_loaded_deployment_is_exported_with_the_same_bytes_and_so_after_its_da
         assert was == now or was["name"] == changed
     if changed is None:
         assert without_time(before) == without_time(path.read_bytes().rstrip(b"\n"))
+    if path not in FIRST.values() and not FULL:
+        return
     client.lab.lose_database()
     client.log_in_as("admin", "admin")
     content = (client.lab.folder / "license.txt").read_bytes()

@@ -253,29 +253,20 @@ def test_an_undo_that_is_taken_up_before_its_dag_was_paused_tells_the_runs_that_
     assert "DAG early started by itself before it was paused: `maint vc run kill --id" in said.err
 
 
-def test_a_restored_dag_that_its_own_file_wakes_is_paused_again(
+def test_a_restored_dag_that_its_own_file_wakes_rests_again_and_so_one_whose_file_was_not_read_for_the_snapshot(
     operator: Operator, tmp_path: Path, read_soon: None
 ) -> None:
     make_racing(operator, tmp_path, "sleeper")
-    backup(operator)
-    call(operator, "job", "delete", "--name", "sleeper")
-    words = ("--on-conflict", "skip", "--accept-dag-race")
-    with switched(operator, "vc-pause-unparsed", "overruled", "works"):
-        said = call(operator, "restore", "--confirm", VC, *words, code=7)
-    assert "DAG sleeper started by itself before it was paused" in said.err
-    assert job(operator, "sleeper")["schedule"]["paused"] is True
-
-
-def test_a_dag_whose_file_the_server_had_not_read_for_the_snapshot_rests_once_it_reads_it_after_the_restore(
-    operator: Operator, tmp_path: Path, read_soon: None
-) -> None:
     with switched(operator, "vc-dag-seconds", "600", SWITCHES["vc-dag-seconds"]):
         make_racing(operator, tmp_path, "fresh", paused=False)
         backup(operator)
-    call(operator, "job", "delete", "--name", "fresh")
+    for name in ("sleeper", "fresh"):
+        call(operator, "job", "delete", "--name", name)
     words = ("--on-conflict", "skip", "--accept-dag-race")
     with switched(operator, "vc-pause-unparsed", "overruled", "works"):
         said = call(operator, "restore", "--confirm", VC, *words, code=7)
-    assert "DAG fresh started by itself before it was paused: `maint vc run kill --id" in said.err
+    for name in ("sleeper", "fresh"):
+        assert f"DAG {name} started by itself before it was paused: `maint vc run kill --id" in said.err
+    assert job(operator, "sleeper")["schedule"]["paused"] is True
     schedule = job(operator, "fresh")["schedule"]
     assert (schedule["cronExpression"], schedule["paused"]) == ("* * * * *", True)
