@@ -1,6 +1,7 @@
 """Labs for tests: in this process, without SSH, in a folder of their own."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,20 @@ def installed(standing_labs: Callable[[Options], Lab]) -> Client:
     client = Client(standing_labs(Options(deployment=EXAMPLE, fresh=True)))
     assert client.upload_license().status_code == 200
     return client
+
+
+@contextmanager
+def switched(client: Client, **switches: str) -> Iterator[Client]:
+    """Throw switches of a lab that others look at, too, and take that back; `_` stands for `-`."""
+    lab = client.lab
+    before = {name.replace("_", "-"): lab.world.switches[name.replace("_", "-")] for name in switches}
+    for name, value in zip(before, switches.values(), strict=True):
+        lab.switch(name, value)
+    try:
+        yield client
+    finally:
+        for name, value in before.items():
+            lab.switch(name, value)
 
 
 @pytest.fixture

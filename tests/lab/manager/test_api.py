@@ -1,6 +1,7 @@
 """The management API of the lab: doors, accounts, clusters, commands, redaction."""
 
 import base64
+import itertools
 import json
 import re
 import socket
@@ -10,6 +11,7 @@ import requests
 
 from maint.lab.manager import accounts, document
 from maint.lab.manager.load import Options
+from tests.lab.conftest import switched
 
 HTML_401 = "Error 401 Bad credentials"
 
@@ -19,10 +21,10 @@ def test_the_version_is_bare_text(standing):
     assert (answer.content, answer.headers["Content-Type"]) == (b"v49", "text/plain")
 
 
-def test_the_version_can_be_spelled_otherwise(loaded):
+def test_the_version_can_be_spelled_otherwise(standing):
     for value, text in (("quoted", '"v49"'), ("line", "v49\n")):
-        loaded.lab.switch("version-body", value)
-        assert loaded.get("/api/version").text == text
+        with switched(standing, version_body=value):
+            assert standing.get("/api/version").text == text
 
 
 @pytest.mark.parametrize("account", [None, ("admin", "wrong"), ("jdoe", "jdoe"), ("nobody", "x")])
@@ -58,13 +60,12 @@ def test_every_version_up_to_the_announced_one_answers(standing):
     assert standing.get("/api/v40/certs/truststorePassword").status_code == 404
 
 
-def test_under_tls_the_plain_port_redirects_whatever_is_asked(loaded):
-    plain, tls = (loaded.lab.status()["manager"][name] for name in ("plain", "tls"))
-    for code in (301, 302, 303, 307, 308):
-        loaded.lab.switch("redirect-code", str(code))
-        for method in ("GET", "PUT", "DELETE", "POST"):
+def test_under_tls_the_plain_port_redirects_whatever_is_asked(standing):
+    plain, tls = (standing.lab.status()["manager"][name] for name in ("plain", "tls"))
+    for code, method in itertools.product((301, 302, 303, 307, 308), ("GET", "PUT", "DELETE", "POST")):
+        with switched(standing, redirect_code=str(code)):
             answer = requests.request(method, f"{plain}/api/v49/x?a=1", data=b"body", allow_redirects=False, timeout=10)
-            assert (answer.status_code, answer.headers["Location"]) == (code, f"{tls}/api/v49/x?a=1"), method
+        assert (answer.status_code, answer.headers["Location"]) == (code, f"{tls}/api/v49/x?a=1"), method
 
 
 def test_errors_have_a_message(standing):
@@ -74,10 +75,10 @@ def test_errors_have_a_message(standing):
     assert standing.get("/api/v49/tools/echo?message=hello").json() == {"message": "hello"}
 
 
-def test_a_cluster_answers_to_its_display_name(loaded):
-    assert loaded.get("/api/v49/clusters/Base%20Cluster%201").json()["name"] == "base"
-    loaded.lab.switch("display-name-in-path", "refused")
-    assert loaded.get("/api/v49/clusters/Base%20Cluster%201").status_code == 404
+def test_a_cluster_answers_to_its_display_name(standing):
+    assert standing.get("/api/v49/clusters/Base%20Cluster%201").json()["name"] == "base"
+    with switched(standing, display_name_in_path="refused"):
+        assert standing.get("/api/v49/clusters/Base%20Cluster%201").status_code == 404
 
 
 def test_a_stopped_cluster_refuses_to_stop_with_status_200(loaded):
@@ -230,10 +231,10 @@ def test_the_truststore_password_opens_the_truststore_on_every_host(standing):
     assert b"BEGIN CERTIFICATE" in standing.get("/api/v49/certs/truststore?type=PEM").content
 
 
-def test_without_auto_tls_there_is_no_password(fresh):
+def test_without_auto_tls_there_is_no_password(installed):
     for value, status in (("404", 404), ("500", 500), ("empty", 200)):
-        fresh.lab.switch("truststore-off", value)
-        answer = fresh.get("/api/v49/certs/truststorePassword")
+        with switched(installed, truststore_off=value):
+            answer = installed.get("/api/v49/certs/truststorePassword")
         assert answer.status_code == status
         assert not answer.text if status == 200 else "message" in answer.json(), value
 

@@ -39,25 +39,26 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_setting_is_set_read_and_unset_wherever_there_are_settings(loaded, place):
+def test_a_setting_is_set_read_and_unset_wherever_there_are_settings(standing, place):
     path, name = PLACES[place]
-    before = settings(loaded, path, "summary")
-    assert "value" not in settings(loaded, path)[name]
-    assert put(loaded, path, name, "7").status_code == 200
-    assert settings(loaded, path, "summary")[name]["value"] == "7"
-    assert put(loaded, path, name, None).status_code == 200
-    assert settings(loaded, path, "summary") == before
+    before = settings(standing, path, "summary")
+    assert "value" not in settings(standing, path)[name]
+    assert put(standing, path, name, "7").status_code == 200
+    assert settings(standing, path, "summary")[name]["value"] == "7"
+    assert put(standing, path, name, None).status_code == 200
+    assert settings(standing, path, "summary") == before
 
 
-def test_names_and_values_that_make_no_sense_are_refused(loaded):
-    unknown = put(loaded, HDFS, "dfs_replicatoin", "3")
+def test_names_and_values_that_make_no_sense_are_refused(standing):
+    unknown = put(standing, HDFS, "dfs_replicatoin", "3")
     assert (unknown.status_code, unknown.json()["message"]) == (
         400, "Unknown configuration attribute 'dfs_replicatoin'.",
     )  # fmt: skip
-    assert "three" in put(loaded, HDFS, "dfs_replication", "three").json()["message"]
-    loaded.lab.break_("config", "config-refused")
-    assert "'4'" in put(loaded, HDFS, "dfs_replication", "4").json()["message"]
-    assert put(loaded, HDFS, "dfs_replication", "4").ok
+    assert "three" in put(standing, HDFS, "dfs_replication", "three").json()["message"]
+    standing.lab.break_("config", "config-refused")
+    assert "'4'" in put(standing, HDFS, "dfs_replication", "4").json()["message"]
+    assert put(standing, HDFS, "dfs_replication", "4").ok
+    assert put(standing, HDFS, "dfs_replication", None).ok
 
 
 def test_a_changed_service_is_stale_until_it_is_restarted(loaded):
@@ -71,14 +72,14 @@ def test_a_changed_service_is_stale_until_it_is_restarted(loaded):
     assert stale() == "FRESH"
 
 
-def test_commands_go_by_the_names_that_are_listed(loaded):
-    names = {one["name"] for one in loaded.get(f"{HDFS}/commandsByName").json()["items"]}
+def test_commands_go_by_the_names_that_are_listed(standing):
+    names = {one["name"] for one in standing.get(f"{HDFS}/commandsByName").json()["items"]}
     assert {"deployClientConfig", "hdfsRollEdits"} <= names
-    assert finished(loaded, loaded.send("POST", f"{HDFS}/commands/hdfsRollEdits"))["success"]
-    assert loaded.send("POST", f"{HDFS}/commands/makeCoffee").status_code == 404
-    role = next(one["name"] for one in loaded.get(f"{HDFS}/roles").json()["items"] if one["type"] == "NAMENODE")
+    assert finished(standing, standing.send("POST", f"{HDFS}/commands/hdfsRollEdits"))["success"]
+    assert standing.send("POST", f"{HDFS}/commands/makeCoffee").status_code == 404
+    role = next(one["name"] for one in standing.get(f"{HDFS}/roles").json()["items"] if one["type"] == "NAMENODE")
     body = json.dumps({"items": [role, "nobody"]})
-    said = loaded.send("POST", f"{HDFS}/roleCommands/refresh", data=body, headers=JSON).json()
+    said = standing.send("POST", f"{HDFS}/roleCommands/refresh", data=body, headers=JSON).json()
     assert (len(said["items"]), len(said["errors"])) == (1, 1)
 
 
@@ -116,6 +117,8 @@ def test_kerberos_credentials_are_missing_after_a_restore_until_they_are_made(lo
 
 
 def test_a_value_that_is_the_default_may_be_dropped(make_lab):
-    for kept, client in ((True, make_lab()), (False, make_lab(default_setting="drop"))):
+    client = make_lab()
+    for value, kept in (("keep", True), ("drop", False)):
+        client.lab.switch("default-setting", value)
         put(client, HDFS, "dfs_replication", "3")
         assert ("dfs_replication" in settings(client, HDFS, "summary")) is kept

@@ -10,6 +10,7 @@ from maint.lab.faults import FAULTS
 from maint.lab.manager import document
 from maint.lab.manager.load import Options
 from maint.lab.switches import SWITCHES
+from tests.lab.conftest import switched
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "maint" / "lab"
@@ -95,22 +96,26 @@ def with_state(doc):
     doc["clusters"][0]["entityStatus"] = "NONE"
 
 
-@pytest.mark.parametrize(
-    ("switch", "change", "words"),
-    [("put_redacted", hide, "redacted"), ("put_other_release", other_release, "7.1.4"),
-     ("read_only_fields", with_state, "read-only")],
-)  # fmt: skip
-def test_what_is_doubtful_can_be_refused(empty, example, switch, change, words):
-    client = empty(**{switch: "refuse"})
-    answer = client.put_deployment(edited(example, change))
-    assert (answer.status_code, words in answer.json()["message"]) == (400, True)
+def test_what_is_doubtful_can_be_refused(empty, example):
+    client = empty()
+    for switch, change, words in (
+        ("put_redacted", hide, "redacted"),
+        ("put_other_release", other_release, "7.1.4"),
+        ("read_only_fields", with_state, "read-only"),
+    ):
+        with switched(client, **{switch: "refuse"}):
+            answer = client.put_deployment(edited(example, change))
+            assert (answer.status_code, words in answer.json()["message"]) == (400, True), switch
+    for name in ("put-redacted", "put-other-release", "read-only-fields"):
+        client.lab.switch(name, "refuse")
     assert client.put_deployment(example).status_code == 200
 
 
 def test_a_lower_version_can_refuse_or_keep_newer_fields(empty, example):
     path = "/api/v30/cm/deployment?deleteCurrentDeployment=true"
-    assert empty(put_by_lower_api="refuse").put_deployment(example, path).status_code == 400
-    client = empty(put_by_lower_api="keep", redaction_default="off")
+    client = empty(put_by_lower_api="refuse", redaction_default="off")
+    assert client.put_deployment(example, path).status_code == 400
+    client.lab.switch("put-by-lower-api", "keep")
     assert client.put_deployment(example, path).status_code == 200
     assert deployment(client.log_in_as("admin", "admin"))["externalUserMappings"]
 
@@ -151,9 +156,9 @@ def test_commands_and_running_roles_can_outlive_a_restore(make_lab, example):
     assert client.get("/api/v49/clusters/base/services/hdfs").json()["serviceState"] == "STARTED"
 
 
-def test_exports_can_have_more_and_fewer_fields(make_lab):
-    client = make_lab(extra_fields="present", hostname_in_refs="absent")
-    shown = deployment(client)["clusters"][0]
+def test_exports_can_have_more_and_fewer_fields(standing):
+    with switched(standing, extra_fields="present", hostname_in_refs="absent"):
+        shown = deployment(standing)["clusters"][0]
     assert {"uuid", "entityStatus"} <= shown.keys()
     assert list(shown["services"][0]["roles"][0]["hostRef"]) == ["hostId"]
 
@@ -165,10 +170,10 @@ def test_redacted_exports_can_keep_accounts_and_peers(make_lab):
         assert ("pwHash" in shown["users"][0], shown["peers"][0]["password"]) == (True, "peer-Pw-14")
 
 
-def test_a_stranger_command_and_context_can_be_500(make_lab):
-    client = make_lab(unknown_command="500", missing_data_context="404")
-    assert client.get("/api/v49/commands/999").status_code == 500
-    assert client.get("/api/v49/dataContexts/none").status_code == 404
+def test_a_stranger_command_and_context_can_be_500(standing):
+    with switched(standing, unknown_command="500", missing_data_context="404"):
+        assert standing.get("/api/v49/commands/999").status_code == 500
+        assert standing.get("/api/v49/dataContexts/none").status_code == 404
 
 
 def test_there_can_be_several_servers(make_lab):
@@ -180,26 +185,28 @@ def test_there_can_be_several_servers(make_lab):
         assert (client.lab.folder / "hosts" / name / "root/etc/default/cloudera-scm-server").exists()
 
 
-def test_another_version_can_be_announced(make_lab):
-    client = make_lab(announced_api="v44", version_content_type="application/json")
-    assert (client.get("/api/version").text, client.get("/api/v45/clusters").status_code) == ("v44", 404)
+def test_another_version_can_be_announced(standing):
+    with switched(standing, announced_api="v44", version_content_type="application/json") as client:
+        assert (client.get("/api/version").text, client.get("/api/v45/clusters").status_code) == ("v44", 404)
 
 
-def test_a_401_can_be_json(make_lab):
-    answer = make_lab(unauthorised_body="json").get("/api/version", auth=("x", "y"))
+def test_a_401_can_be_json(standing):
+    with switched(standing, unauthorised_body="json"):
+        answer = standing.get("/api/version", auth=("x", "y"))
     assert (answer.status_code, answer.json()) == (401, {"message": "Bad credentials"})
 
 
-def test_bodies_can_be_limited(empty, example):
-    client = empty(put_max_bytes="1000", put_unlicensed="accept", licensed=False)
-    assert client.put_deployment(example).status_code == 413
+def test_bodies_can_be_limited(installed, example):
+    with switched(installed, put_max_bytes="1000"):
+        assert installed.put_deployment(example).status_code == 413
 
 
 @pytest.mark.parametrize(("value", "status"), [("cluster-administrator", 200), ("any", 200)])
-def test_weaker_roles_can_be_let_at_licence_and_truststore(make_lab, value, status):
-    client = make_lab(privileged_role=value).log_in_as("backup-operator", "backup-operator-Pw-1")
-    assert client.get("/api/v49/certs/truststorePassword").status_code == status
-    assert client.get("/api/v49/cm/license").status_code == 200
+def test_weaker_roles_can_be_let_at_licence_and_truststore(standing, value, status):
+    client = standing.log_in_as("backup-operator", "backup-operator-Pw-1")
+    with switched(client, privileged_role=value):
+        assert client.get("/api/v49/certs/truststorePassword").status_code == status
+        assert client.get("/api/v49/cm/license").status_code == 200
 
 
 def test_passwords_can_be_hashed_by_another_rule(make_lab, example):
@@ -227,8 +234,9 @@ def test_a_cluster_in_use_can_be_deleted(tmp_path, make_lab, example):
     assert client.send("DELETE", "/api/v49/clusters/base").status_code == 200
 
 
-def test_a_bad_licence_can_be_500(empty):
-    assert empty(bad_license="500").upload_license(b"x").status_code == 500
+def test_a_bad_licence_can_be_500(installed):
+    with switched(installed, bad_license="500"):
+        assert installed.upload_license(b"x").status_code == 500
 
 
 def test_a_plain_port_can_close_when_tls_fails(make_lab):
