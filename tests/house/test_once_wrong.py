@@ -261,7 +261,7 @@ a wrong address changed a foreign virtual cluster
     restore/recovery/test_virtual_clusters.py::test_a_virtual_cluster_of_that_name_that_holds_something_else_wants_the_operators_word
 drift and diff did not see what changed in a virtual cluster
     snapshots/diff/test_diff.py::test_a_changed_job_and_a_changed_file_are_differences_for_drift_and_diff_of_a_site
-    snapshots/virtual_clusters/test_lab.py::test_snapshots_of_virtual_clusters_alone_are_compared_and_have_no_configuration_to_compare
+    snapshots/virtual_clusters/test_lab.py::test_virtual_clusters_alone_are_proven_as_deep_as_all_else_and_compared_and_have_no_configuration_to_compare
 an answer of another shape was an empty list
     adapters/virtual_clusters/test_hostile.py::test_an_answer_that_is_no_list_is_not_an_empty_one
 logs that come late were not waited for

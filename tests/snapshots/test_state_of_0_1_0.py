@@ -176,12 +176,12 @@ def test_a_snapshot_is_opened_with_the_old_identity(used: Place) -> None:
     assert (used.folder / "uuid").read_bytes()
 
 
-def test_a_hold_is_heeded_and_a_damaged_copy_remembered(place: Place) -> None:
-    said = place("backup", "release", SNAPSHOTS["plain"], "--reason", "it is over")
+def test_a_hold_is_heeded_and_a_damaged_copy_remembered(used: Place) -> None:
+    said = used("backup", "release", SNAPSHOTS["plain"], "--reason", "it is over")
     assert said.code == 0, said.err
-    listed = place("backup", "list", "-o", "json").json["snapshots"]
+    listed = used("backup", "list", "-o", "json").json["snapshots"]
     assert [one["holds"] for one in listed if one["id"] == SNAPSHOTS["plain"]] == [[]]
-    said = place("backup", "list", "--rebuild", "--store", "@FOLDER@/copies")
+    said = used("backup", "list", "--rebuild", "--store", "@FOLDER@/copies")
     assert said.code == 1
     assert SNAPSHOTS["whole"] in said.out + said.err
 

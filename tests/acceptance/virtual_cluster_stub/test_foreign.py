@@ -29,7 +29,7 @@ sites:
       - {{name: foreign-vc, base_url: "{address}/dex/api/v1", auth_url: "{address}", username: {user},
          password: "file:password"}}
 """
-MANY = 130  # more than a page
+MANY = 105  # more than a page
 
 
 @dataclass
