@@ -130,7 +130,7 @@ def test_a_lock_that_names_a_process_number_which_another_program_has_by_now_hol
     found = {one["label"]: one for one in loaded("doctor", "-o", "json").json["checks"]}
     assert found["lock"]["state"] == "ok", found["lock"]
     assert loaded("backup", "create", "--yes").code in (0, 7)
-    process = loaded.start("backup", "create", "--yes")  # killed at work: its number is anybody's from then on
+    process = loaded.fork("backup", "create", "--yes")  # killed at work: its number is anybody's from then on
     while not list((loaded.state / "runs").glob("*.jsonl")) and process.poll() is None:
         time.sleep(0.01)
     process.kill()

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model.java_options import redaction_is_off
 from tests.campaigns.proxy import Fault, Proxy, Trouble
 from tests.campaigns.size import SEED, size, tries
-from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.conftest import copy
 from tests.steps.operator import Operator, Said
 
 TRIES = tries(2, 120)  # faults in front of each peer
@@ -68,10 +67,9 @@ class Wire:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("network") / "lab", Options(new_password=PASSWORD, switches=FAST)) as lab:
+def lab(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("network") / "lab")) as lab:
         lab.world.redaction = False
-        assert Operator(lab)("backup", "create", "--yes").code == 0
         yield lab
 
 

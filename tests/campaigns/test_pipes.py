@@ -5,22 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from tests.steps.conftest import FAST
+from tests.steps.conftest import copy
 from tests.steps.operator import Operator
 
 LOOKING = (("doctor",), ("site", "status"), ("playbook", "history"), ("backup", "list"))
 
 
 @pytest.fixture(scope="module")
-def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
+def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Operator:
     """An operator at a lab that is down, with a backup taken through the window."""
-    folder = tmp_path_factory.mktemp("pipes") / "lab"
-    with Lab(folder, Options(switches=FAST)) as lab:
-        found = Operator(lab)
-        assert found("backup", "create", "--open-window", "--yes").code == 0
-    return found
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("pipes") / "lab")) as lab:
+        return Operator(lab)
 
 
 @pytest.mark.timeout(60)  # seconds; waiting has no end
