@@ -150,20 +150,6 @@ def test_further_parts_are_carried_over(place: Any, run: Any, pair: Any) -> None
     assert healed.manager_files == redacted.manager_files != ()
 
 
-def test_a_redacted_export_comes_back_into_the_manager(make: Any) -> None:
-    operator = make()
-    assert operator("backup", "create", "--yes").code == 7
-    listed = operator("backup", "list", "-o", "json").json["snapshots"]
-    full = next(one["id"] for one in listed if one["restorable"])
-    redacted = listed[-1]["id"]
-    said = operator("backup", "heal", redacted, "--from", full, "-o", "json")
-    assert said.code == 0, said.err
-    assert said.json["restorable"] is True
-    operator.lab.lose_database()
-    restored = operator.restore("--snapshot", said.json["snapshot"])
-    assert restored.code == 0, restored.err
-
-
 def test_a_file_of_references_or_a_sealed_one_heals_what_an_older_snapshot_cannot_and_only_with_the_private_key(
     make: Any, tmp_path: Path
 ) -> None:
@@ -236,7 +222,7 @@ def test_a_document_that_is_not_the_one_stored_is_not_healed_from(place: Any, ru
         read_deployment(place, older)
 
 
-def test_a_dry_run_tells_what_would_be_filled_or_why_nothing_would(make: Any) -> None:
+def test_a_dry_run_tells_what_would_be_filled_or_why_nothing_would_and_what_is_healed_comes_back(make: Any) -> None:
     operator = make()
     assert operator("backup", "create", "--yes").code == 7
     assert operator("vc", "backup", "--yes").code == 0
@@ -251,3 +237,8 @@ def test_a_dry_run_tells_what_would_be_filled_or_why_nothing_would(make: Any) ->
         assert (said.code, "could be filled from" in said.err) == (5, True), said.err
         said = operator("backup", "heal", full, "--from", full, "--yes", *dry)
         assert (said.code, "there is nothing to heal" in said.err) == (5, True), said.err
+    said = operator("backup", "heal", redacted, "--from", full, "-o", "json")
+    assert (said.code, said.json["restorable"]) == (0, True), said.err
+    operator.lab.lose_database()
+    restored = operator.restore("--snapshot", said.json["snapshot"])
+    assert restored.code == 0, restored.err
