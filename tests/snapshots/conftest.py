@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import tarfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -251,6 +252,16 @@ class Place:
             ssh=SshSettings(),
             backup=BackupSettings(store=str(self.root), recipients=(recipient,)),
         )
+
+    def become(self, other: "Place") -> None:
+        """Go on as another site, whose store, state and keys are copied."""
+        for own, copied in ((self.state, other.state), (self.root, other.root)):
+            shutil.copytree(copied, own, dirs_exist_ok=True)
+        self.identity, self.keys, self.clock.time = other.identity, list(other.keys), other.clock.time
+        self.sign = load_or_make_signer(None, self.state / "keys", ())
+        assert other.settings.backup is not None
+        backup = other.settings.backup.model_copy(update={"store": str(self.root)})
+        self.settings = self.settings.model_copy(update={"backup": backup})
 
     def identities(self) -> list[Secret]:
         return self.keys

@@ -26,16 +26,28 @@ from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import good, remove
 from maint.snapshots.records import Verification, read_records
 from maint.snapshots.verify import prove_new, record, verdict_of, verify
-from tests.snapshots.conftest import EXAMPLE
+from tests.snapshots.conftest import EXAMPLE, Place
 from tests.snapshots.liar import Liar
 
 Run = Callable[[Any], Any]
 _LICENSE = '-----BEGIN PGP SIGNED MESSAGE-----\n{{"name" : "x", "uuid" : "u", "expirationDate" : "{day}"}}\n-----BEGIN'
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Any]:
+    """A site of which a snapshot was taken, and that snapshot."""
+    place = Place(tmp_path_factory.mktemp("taken"), EXAMPLE.read_bytes())
+    for _ in take(place):
+        pass
+    (found,) = entries(place)
+    return place, found.snapshot
+
+
 @pytest.fixture
-def taken(place: Any, run: Run) -> Any:
-    return run(take(place)).snapshot
+def taken(place: Any, once: tuple[Place, Any]) -> Any:
+    source, found = once
+    place.become(source)
+    return found
 
 
 def words(verification: Verification) -> str:

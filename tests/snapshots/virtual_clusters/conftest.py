@@ -3,8 +3,8 @@
 import base64
 import hashlib
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts
-from maint.adapters.sign import load_or_make_signer
 from maint.adapters.undo_store import SealedUndo
 from maint.adapters.virtual_clusters.calls import Patience, ServiceCalls
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.model.json import Json
 from maint.model.secret import Secret
+from maint.model.snapshot import Snapshot
+from maint.snapshots.catalogue import entries
 from tests.adapters.virtual_clusters.conftest import Hurried
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
 from tests.servers import ScriptedServer
@@ -79,16 +80,6 @@ class Ground(Place):
         self.clients[name] = client
         return client
 
-    def become(self, other: "Ground") -> None:
-        """Go on as another site, whose stores, state and keys are copied."""
-        for own, copied in ((self.state, other.state), (self.root, other.root)):
-            shutil.copytree(copied, own, dirs_exist_ok=True)
-        self.identity, self.keys, self.clock.time = other.identity, list(other.keys), other.clock.time
-        self.sign = load_or_make_signer(None, self.state / "keys", ())
-        self.settings = self.settings.model_copy(
-            update={"backup": other.settings.backup.model_copy(update={"store": str(self.root)})}
-        )
-
     def virtual_cluster(self, name: str) -> VirtualClusterClient:
         return self.clients[self.settings.virtual_cluster(name).name]
 
@@ -124,6 +115,18 @@ def example(server: HTTPServer) -> Signed:
     server.clear()  # type: ignore[no-untyped-call]
     made.serve(server)
     return made
+
+
+def captured(server: HTTPServer, folder: Path, work: Callable[[Ground], Iterator[str]]) -> tuple[Ground, Snapshot]:
+    """Return a site whose virtual cluster held the example set when a snapshot was taken of it, and that snapshot."""
+    example(server)
+    ground = Ground(folder)
+    with closing(ground.add(f"http://127.0.0.1:{server.port}")):
+        for _ in work(ground):
+            pass
+    (found,) = entries(ground)
+    assert found.snapshot
+    return ground, found.snapshot
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pytest_httpserver import HTTPServer
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import NoKeyFits, Refused
@@ -32,7 +33,7 @@ from tests.campaigns.size import FULL
 from tests.snapshots.conftest import Clock
 from tests.snapshots.heal.test_heal import hidden
 from tests.snapshots.liar import Liar
-from tests.snapshots.virtual_clusters.conftest import VC, Ground
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, captured
 
 Run = Callable[[Any], Any]
 BY = "night@ops"
@@ -42,12 +43,19 @@ class Killed(BaseException):
     """What happens to a process between two calls."""
 
 
+@pytest.fixture(scope="module")
+def taken(server: HTTPServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ground, Snapshot]:
+    """A site of which a snapshot was taken, and that snapshot."""
+    return captured(server, tmp_path_factory.mktemp("taken"), take)
+
+
 @pytest.fixture
-def old(ground: Ground, run: Run) -> Snapshot:
+def old(ground: Ground, taken: tuple[Ground, Snapshot]) -> Snapshot:
     """A snapshot of manager and virtual cluster, after which the config names another recipient."""
-    taken: Snapshot = run(take(ground)).snapshot
+    source, found = taken
+    ground.become(source)
     renew(ground)
-    return taken
+    return found
 
 
 def renew(ground: Ground) -> None:

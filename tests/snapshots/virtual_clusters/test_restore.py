@@ -1,7 +1,6 @@
 """Restores of a virtual cluster: the same again, nothing awake, nothing overwritten that nobody spoke of."""
 
 from collections.abc import Callable
-from contextlib import closing
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -34,7 +33,7 @@ from maint.steps.virtual_clusters.restore import (
 from tests.adapters.virtual_clusters.server import Api
 from tests.campaigns.size import FULL
 from tests.snapshots.liar import Liar
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, example, fill, hide_from_lists, lie_about
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, captured, fill, hide_from_lists, lie_about
 
 Run = Callable[[Any], Any]
 RACING = b"from airflow import DAG\nwith DAG('racer', schedule='@daily'):\n    pass\n"
@@ -46,15 +45,8 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def taken(server: HTTPServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ground, Snapshot]:
-    """A site whose virtual cluster held the example set when a snapshot was taken of it, and that snapshot."""
-    example(server)
-    ground = Ground(tmp_path_factory.mktemp("taken"))
-    with closing(ground.add(f"http://127.0.0.1:{server.port}")):
-        for _ in take_alone(ground, VC, recipients_of(ground)):
-            pass
-    (found,) = entries(ground)
-    assert found.snapshot
-    return ground, found.snapshot
+    """A site whose virtual cluster held the example set when a snapshot was taken of it alone, and that snapshot."""
+    return captured(server, tmp_path_factory.mktemp("taken"), lambda one: take_alone(one, VC, recipients_of(one)))
 
 
 @pytest.fixture
