@@ -20,7 +20,7 @@ from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, pl
 from maint.snapshots import diff
 from maint.snapshots.archive import MemberKind, members
 from maint.snapshots.capture import take
-from maint.snapshots.catalogue import load
+from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import (
     DATABASE,
@@ -36,19 +36,38 @@ from maint.snapshots.parts import (
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.verify import verdict_of, verify
 from maint.steps.registry import STEPS
+from tests.snapshots.conftest import EXAMPLE, Place
 from tests.snapshots.liar import Liar
 
 Run = Callable[[Any], Any]
 
 
-@pytest.fixture
-def snapshot(place: Any, run: Run) -> Any:
-    """A snapshot of a manager with a truststore and a database."""
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Any]:
+    """A site of which a snapshot was taken, and that snapshot."""
+    place = Place(tmp_path_factory.mktemp("taken"), EXAMPLE.read_bytes())
+    fit_out(place)
+    for _ in take(place):
+        pass
+    (found,) = entries(place)
+    return place, found.snapshot
+
+
+def fit_out(place: Any) -> None:
+    """Let the manager have a truststore, and a database of which a dump is wanted."""
     place.manager.truststore = Secret("truststore-password")
     place.shell.dump = b"-- PostgreSQL database dump complete\n"
     backup = place.settings.backup.model_copy(update={"parts": PartsSettings(database=True)})
     place.settings = place.settings.model_copy(update={"backup": backup})
-    return run(take(place)).snapshot
+
+
+@pytest.fixture
+def snapshot(place: Any, once: tuple[Place, Any]) -> Any:
+    """A snapshot of a manager with a truststore and a database."""
+    source, found = once
+    fit_out(place)
+    place.become(source)
+    return found
 
 
 def sealed(place: Any, content: bytes, recipients: Sequence[str] = ()) -> bytes:
