@@ -50,7 +50,8 @@ def words(vc: VcOperator, *more: str) -> list[str]:
     return ["playbook", "run", "recreate-job", "--yes", *(word for pair in given for word in ("--set", pair))]
 
 
-def test_the_order_is_that_of_the_contract(there):
+def test_the_order_is_that_of_the_contract_and_the_resource_is_made_anew_as_it_was_defined(there):
+    there.api.resources["code"] |= {"hidden": True, "future": [1]}
     said = there.maint(*words(there))
     assert said.code == 0, said.err
     assert there.api.writes() == [
@@ -68,12 +69,6 @@ def test_the_order_is_that_of_the_contract(there):
         True,
         False,
     )
-
-
-def test_the_resource_is_made_anew_as_it_was_defined(there):
-    there.api.resources["code"] |= {"hidden": True, "future": [1]}
-    said = there.maint(*words(there))
-    assert said.code == 0, said.err
     anew = there.api.resources["code"]
     assert (anew.get("hidden"), anew.get("future")) == (True, [1])
 
@@ -97,20 +92,15 @@ def test_files_that_are_not_replaced_stay_and_those_that_are_come_back_for_a_mon
     assert there.api.jobs["etl"]["schedule"]["enabled"] is True
 
 
-def test_the_old_definition_comes_back_too(there):
+def test_the_undo_brings_the_old_definition_back_and_takes_the_new_files_away_sealed(there):
     said = there.maint(*words(there))
     run = re.search(r"`maint vc undo (\S+)` brings it back", said.err)
     assert (said.code, run is not None) == (0, True), said.err
-    there.api.jobs["etl"]["spark"] = {"file": "theirs.py"}
-    assert run and there("undo", run[1], "--yes").code == 0
-    assert there.api.jobs["etl"]["spark"] == {"file": "old.py", "future": [1]}
-
-
-def test_the_undo_takes_the_new_files_away_sealed_since_they_were_not_there_before(there):
-    run = re.search(r"`maint vc undo (\S+)` brings it back", there.maint(*words(there)).err)
     assert run and there.api.files["code"] == NEW
+    there.api.jobs["etl"]["spark"] = {"file": "theirs.py"}
     back = there("undo", run[1], "--yes")
     assert (back.code, there.api.files["code"]) == (0, OLD), back.err
+    assert there.api.jobs["etl"]["spark"] == {"file": "old.py", "future": [1]}
     again = re.search(r"`maint vc undo (\S+)` brings it back", back.err)
     assert again, back.err
     assert there("undo", again[1], "--yes").code == 0
@@ -161,10 +151,7 @@ def test_the_plan_names_the_other_jobs_that_use_the_resource(there):
         there.api.jobs[name] = {"name": name, "type": "spark", "mounts": [{"resourceName": "code"}]}
     said = there.maint(*words(there), "--dry-run")
     assert "delete resource code with 3 files; 3 jobs mount it: daily, etl, report" in said.out, said.out
-
-
-def test_the_plan_does_not_say_that_what_it_deletes_first_stands_in_the_way(there):
-    said = there.maint(*words(there), "--dry-run")
+    # and does not say that what it deletes first stands in the way
     assert "create resource code as it was defined: as step 3 leaves it" in said.out, said.out
     assert "fails this" not in said.out
 
