@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,18 +136,19 @@ def test_what_a_live_writer_in_another_process_holds_is_not_swept(store: LocalSt
     assert list(store.names()) == ["prod/a"]
 
 
-@pytest.fixture
+@contextmanager
 def small_files_only() -> Iterator[None]:
+    """Allow this process no large files; not longer than what is tried takes, since pytest may write into one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_disk_that_takes_no_more_is_a_failure_that_names_file_and_reason(
-    store: LocalStore, tmp_path: Path, small_files_only: None
-) -> None:
-    with pytest.raises(WorkFailed) as failure, store.create("prod/a") as file:
+def test_a_disk_that_takes_no_more_is_a_failure_that_names_file_and_reason(store: LocalStore, tmp_path: Path) -> None:
+    with small_files_only(), pytest.raises(WorkFailed) as failure, store.create("prod/a") as file:
         file.write(b"x" * 8192)
     assert "prod/a" in failure.value.message
     assert str(tmp_path / "store") in failure.value.message
