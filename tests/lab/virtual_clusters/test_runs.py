@@ -121,21 +121,21 @@ def test_variables_and_overrides_hold_for_one_run(running):
     assert running.get("/jobs/j")["spark"]["args"] == ["{{{who}}}"]
 
 
-@pytest.mark.parametrize(
-    ("spark", "reason"),
-    [
-        ({"file": "https://repo.example.com/x.jar"}, "the lab has no way out"),
-        ({"file": "missing.py"}, "not found in the mounts"),
-        ({"file": "/etc/passwd"}, "the lab has no way out"),
-        ({"file": "app.R"}, "neither a Python application nor a jar"),
-    ],
-)
-def test_what_cannot_run_says_why_in_its_log(running, spark, reason):
+def test_what_cannot_run_says_why_in_its_log(running):
     running.resource("r", {"app.R": b""})
-    running.spark("j", mounts=[{"resourceName": "r"}], spark=spark)
-    run = wait(running, start(running, "j"))
-    assert (run["status"], "sparkAppID" in run["spark"]) == ("failed", False)
-    assert reason in log(running, run["id"], "submitter/stderr")
+    cases = {
+        "https://repo.example.com/x.jar": "the lab has no way out",
+        "missing.py": "not found in the mounts",
+        "/etc/passwd": "the lab has no way out",
+        "app.R": "neither a Python application nor a jar",
+    }
+    for number, file in enumerate(cases):
+        running.spark(f"j{number}", mounts=[{"resourceName": "r"}], spark={"file": file})
+    begun = {file: start(running, f"j{number}") for number, file in enumerate(cases)}
+    for file, reason in cases.items():
+        run = wait(running, begun[file])
+        assert (run["status"], "sparkAppID" in run["spark"]) == ("failed", False), file
+        assert reason in log(running, run["id"], "submitter/stderr"), file
 
 
 def test_an_application_that_fails_fails_its_run(running):
