@@ -100,12 +100,11 @@ a stored file that had rotted was claimed as verified
     snapshots/test_prune.py::test_nothing_is_removed_while_what_stays_has_rotted_unnoticed
 a clock three hours ahead had a deployment sent twice, and nobody could say what became of it
     steps/test_disaster_recovery.py::test_an_answer_that_never_came_gets_a_further_deployment_only_from_resume_after_a_restart_of_its_own
-    steps/test_disaster_recovery.py::test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deployment_anew
-    steps/test_disaster_recovery.py::test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer
+    steps/test_disaster_recovery.py::test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer_and_does_for_each_deployment_anew
     steps/test_answered.py::test_what_a_person_answers_is_done_without_a_restart
 a second machine pruned the snapshot that another's restore needed, and saw no window of another
     snapshots/test_prune.py::test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended
-    steps/test_disaster_recovery.py::test_a_restore_that_the_server_refused_leaves_it_as_it_was_and_holds_its_snapshot_until_done_or_given_up
+    steps/test_disaster_recovery.py::test_a_restore_that_was_refused_shows_no_secret_leaves_all_as_it_was_and_holds_its_snapshot_until_done_or_given_up
     campaigns/test_two_machines.py::test_two_machines_on_one_store_never_meet_a_bug_and_leave_it_whole
     steps/test_window_elsewhere.py::test_another_machine_sees_the_window_and_closes_it_byte_for_byte
     snapshots/test_open_windows.py::test_a_window_is_told_by_the_first_store_that_takes_the_record_until_it_is_closed
@@ -203,7 +202,7 @@ a command that had failed was waited for on every resume
     steps/test_clusters.py::test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown
     steps/services/test_services.py::test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again_on_resume
 a server that never came up was not restarted again
-    steps/test_disaster_recovery.py::test_a_server_that_did_not_come_up_wholly_is_told_when_the_limit_has_passed_and_restarted_again_on_resume
+    steps/test_disaster_recovery.py::test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume
 a plan said "nothing to do" of what an earlier step of it would undo
     steps/test_plans.py::test_a_plan_that_stops_a_cluster_does_not_say_that_starting_it_is_nothing_to_do
 a plan took a name for free that was taken
@@ -351,7 +350,7 @@ an expired licence in a snapshot locked it out of every restore
     restore/test_license.py::test_where_none_is_in_date_each_is_named
     snapshots/poison/test_poison.py::test_an_expired_licence_part_locks_nothing_out
     snapshots/test_verify.py::test_the_date_of_a_licence_is_noted_and_never_fails_a_verification
-    steps/test_disaster_recovery.py::test_a_trial_gives_way_to_the_licence_in_the_snapshot_and_a_slow_deployment_of_a_saved_plan_is_waited_for
+    steps/test_disaster_recovery.py::test_an_empty_manager_comes_back_by_a_saved_plan_a_trial_gives_way_to_the_licence_and_what_is_left_to_do_is_told
 a backup that failed its own verification ended well
     snapshots/test_verify.py::test_a_backup_that_fails_its_own_verification_is_no_success
     snapshots/test_verify.py::test_a_new_snapshot_that_fails_for_another_reason_than_its_bytes_is_no_success
@@ -359,7 +358,7 @@ a backup that failed its own verification ended well
 a secret that the server quotes was shown
     adapters/manager/test_hostile.py::test_a_secret_that_the_server_quotes_is_not_repeated
     adapters/manager/test_hostile.py::test_a_secret_in_a_commands_result_is_not_repeated
-    steps/test_disaster_recovery.py::test_secrets_of_the_deployment_that_the_server_quotes_back_are_not_shown
+    steps/test_disaster_recovery.py::test_a_restore_that_was_refused_shows_no_secret_leaves_all_as_it_was_and_holds_its_snapshot_until_done_or_given_up
     campaigns/test_canaries.py::test_no_canary_shows_when_a_run_fails
 a secret that a server, a shell or a library spelled in its own way was shown
     cli/test_sanitize.py::test_a_secret_is_hidden_however_somebody_spells_it

@@ -178,10 +178,10 @@ PROVOKED: dict[str, dict[str, str]] = {
         "lets in none of the configured accounts": "steps/test_troubles.py::test_a_server_that_lets_in_none_of_the_accounts_ends_with_4",
         "the newest restorable snapshot": "snapshots/test_prune.py::test_backups_of_a_manager_that_lost_its_configuration_push_out_none_that_still_has_it",
         "this machine has no private key": "snapshots/test_capture.py::test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them",
-        "the certificate on the TLS port": "steps/test_disaster_recovery.py::test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart",
-        "the truststore password does not open": "steps/test_disaster_recovery.py::test_a_truststore_password_that_opens_nothing_fails_the_run_and_is_not_shown",
+        "the certificate on the TLS port": "steps/test_disaster_recovery.py::test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume",
+        "the truststore password does not open": "steps/test_disaster_recovery.py::test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume",
         "the configuration differs in N places": "steps/test_troubles.py::test_places_that_differ_from_the_snapshot_are_named",
-        "the manager answered 503": "steps/test_disaster_recovery.py::test_a_manager_that_stays_unready_ends_a_restore_before_anything_is_sent_and_a_resume_goes_on",
+        "the manager answered 503": "steps/test_disaster_recovery.py::test_a_cut_export_a_store_that_is_gone_and_a_manager_that_stays_unready_end_a_restore_before_anything_is_sent",
         "the plan is stale": "restore/test_plan.py::test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot",
     },
     "schedule": {

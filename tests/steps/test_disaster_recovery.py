@@ -38,11 +38,22 @@ def outcomes(operator):
     return {kinds[line["index"]]: line["outcome"] for line in journal if line["what"] == "outcome"}
 
 
-def test_an_empty_manager_comes_back_and_what_is_left_to_do_or_not_comparable_is_told(lost):
-    digest = lost("restore", "plan", "--manager-only", "-o", "json").json["digest"]
+def test_an_empty_manager_comes_back_by_a_saved_plan_a_trial_gives_way_to_the_licence_and_what_is_left_to_do_is_told(
+    lost, tmp_path
+):
+    (lost.lab.folder / "license.txt").unlink()  # the snapshot has it
+    with lost.lab.world.lock:
+        lost.lab.world.trial = "running"
+    lost.lab.break_("restore", "put-slow")
+    saved = tmp_path / "plan.json"
+    planned = lost("restore", "plan", "--manager-only", "-o", "json")
+    saved.write_text(planned.out)
     lost.forget_requests()
-    said = lost.restore("-o", "json")
+    said = lost("restore", "run", "--confirm", SITE, "--plan", str(saved), "-o", "json")
     assert said.code == 0, said.err
+    (upload,) = [one for one in planned.json["plan"]["actions"] if one["kind"] == "license.upload"]
+    assert "snapshot" in upload["summary"], upload["summary"]
+    assert lost.lab.world.license is not None and lost.lab.world.trial == "used"
     assert [action["kind"] for action in said.json["actions"] if action["kind"] in STEPS] == STEPS
     purposes = [item["purpose"] for item in lost("backup", "list", "-o", "json").json["snapshots"]]
     assert purposes == ["backup", "safety"]
@@ -54,21 +65,13 @@ def test_an_empty_manager_comes_back_and_what_is_left_to_do_or_not_comparable_is
     compared = said.json["actions"][-1]  # what the restored server hides is counted and never called equal
     assert "not comparable" in compared["detail"]
     assert compared["value"]["not_comparable"]
-    stale = lost.restore("--plan", digest)
+    stale = lost.restore("--plan", planned.json["digest"])
     assert (stale.code, "stale" in stale.err) == (5, True), stale.err
 
 
-def test_a_licence_that_counts_after_a_restart_only_gets_one(make):
-    operator = make(lost=True, license_effective="after-restart")
-    operator.forget_requests()
-    said = operator.restore()
-    assert said.code == 0, said.err
-    assert "may count only after a restart" in said.err
-    assert operator.puts == 2
-    assert operator("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
-
-
-def test_where_another_licence_was_needed_a_resume_restarts_for_that_one_too(make, monkeypatch):
+def test_a_licence_that_counts_after_a_restart_only_gets_one_and_where_another_was_needed_a_resume_restarts_for_it_too(
+    make, monkeypatch
+):
     operator = make(lost=True, license_effective="after-restart")
     started = operator.lab.world.start_up
 
@@ -76,29 +79,16 @@ def test_where_another_licence_was_needed_a_resume_restarts_for_that_one_too(mak
         started(**told)
         operator.lab.world.license_counts = False
 
-    monkeypatch.setattr(operator.lab.world, "start_up", without_it)
-    assert "need a license" in operator.restore().err
-    monkeypatch.undo()
+    operator.forget_requests()
+    with monkeypatch.context() as patched:
+        patched.setattr(operator.lab.world, "start_up", without_it)
+        assert "need a license" in operator.restore().err
+    assert operator.puts == 2
     said = operator("playbook", "resume")
     assert said.code == 0, said.err
-
-
-def test_a_trial_gives_way_to_the_licence_in_the_snapshot_and_a_slow_deployment_of_a_saved_plan_is_waited_for(
-    lost, tmp_path
-):
-    (lost.lab.folder / "license.txt").unlink()
-    with lost.lab.world.lock:
-        lost.lab.world.trial = "running"
-    lost.lab.break_("restore", "put-slow")
-    saved = tmp_path / "plan.json"
-    planned = lost("restore", "plan", "--manager-only", "-o", "json")
-    saved.write_text(planned.out)
-    lost.forget_requests()
-    said = lost("restore", "run", "--confirm", SITE, "--plan", str(saved))
-    assert said.code == 0, said.err
-    assert "from snapshot" in said.out + said.err
-    assert (lost.sent[0], lost.puts) == ("POST /api/v49/cm/license", 1)
-    assert lost.lab.world.license is not None and lost.lab.world.trial == "used"
+    assert "may count only after a restart" in said.err
+    assert operator.puts == 4
+    assert operator("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
 
 
 def test_where_the_snapshot_is_in_force_already_nothing_is_sent(loaded):
@@ -114,8 +104,12 @@ def test_where_the_snapshot_is_in_force_already_nothing_is_sent(loaded):
     assert loaded.puts == 0
 
 
-def test_a_lost_answer_is_replaced_by_a_look_and_values_that_the_restored_server_shows_are_all_compared(make):
-    lost = make(lost=True, redaction_default="off")
+def test_a_lost_answer_is_replaced_by_a_look_at_a_factory_password_too_and_values_that_are_shown_are_all_compared(
+    tmp_path, make
+):
+    with Lab(tmp_path / "factory", Options(switches=FAST)) as lab:
+        back_up(Operator(lab))
+    lost = make(lost=True, template=tmp_path / "factory", redaction_default="off")
     lost.lab.break_("restore", "put-answer-lost")
     said = lost.restore()
     assert said.code == 0, said.err
@@ -125,50 +119,18 @@ def test_a_lost_answer_is_replaced_by_a_look_and_values_that_the_restored_server
     assert "nothing differs" in compared and "not comparable" not in compared, compared
 
 
-def test_a_lost_answer_is_replaced_by_a_look_where_the_restored_password_is_the_factory_one(tmp_path, make):
-    with Lab(tmp_path / "factory", Options(switches=FAST)) as lab:
-        back_up(Operator(lab))
-    operator = make(lost=True, template=tmp_path / "factory")
-    operator.lab.break_("restore", "put-answer-lost")
-    said = operator.restore()
-    assert said.code == 0, said.err
-    assert operator.puts == 1
-
-
-def test_one_answer_of_a_manager_that_is_not_ready_ends_no_restore(lost, monkeypatch):
-    kept = send_deployment.keep
-
-    def then_break(*told):
-        said = yield from kept(*told)
-        for target in ("version", "export") * 2:
-            lost.lab.break_(target, "unavailable-once")  # right before the PUT
-        return said
-
-    monkeypatch.setattr(send_deployment, "keep", then_break)
+def test_a_cut_export_a_store_that_is_gone_and_a_manager_that_stays_unready_end_a_restore_before_anything_is_sent(
+    lost, monkeypatch
+):
+    plan = lost("restore", "plan", "--manager-only", "-o", "json").json
     lost.forget_requests()
-    said = lost.restore()
-    assert (said.code, lost.puts, lost.lab.status()["faults"]) == (0, 1, []), said.err
-
-
-def test_a_manager_that_stays_unready_ends_a_restore_before_anything_is_sent_and_a_resume_goes_on(lost, monkeypatch):
-    kept = send_deployment.keep
-
-    def then_break(*told):
-        said = yield from kept(*told)
-        lost.lab.break_("export", "unavailable")
-        return said
-
-    monkeypatch.setattr(send_deployment, "keep", then_break)
-    lost.forget_requests()
-    said = lost.restore()
-    assert (said.code, "the manager answered 503" in said.err, lost.puts) == (1, True, 0), said.err
-    monkeypatch.undo()
-    lost.lab.repair()
-    resumed = lost("playbook", "resume")
-    assert (resumed.code, lost.puts) == (0, 1), resumed.err
-
-
-def test_a_store_that_is_gone_in_the_middle_is_named_and_no_wrong_usage(lost, monkeypatch):
+    for fault in ("cut-body", "cut-body-cleanly"):
+        for _ in range(3):  # as often as it is asked for
+            lost.lab.break_("export", fault)
+        said = lost.restore("--plan", plan["digest"])
+        assert said.code in (1, 4), (fault, said.err)
+        assert lost.puts == 0, fault
+        lost.lab.repair()
     upload, store, away = server.UploadLicense.apply, lost.lab.folder / "backups", lost.lab.folder / "away"
 
     def then_unmounted(*told):
@@ -176,13 +138,32 @@ def test_a_store_that_is_gone_in_the_middle_is_named_and_no_wrong_usage(lost, mo
         store.rename(away)
         return ended
 
-    monkeypatch.setattr(server.UploadLicense, "apply", then_unmounted)
-    lost.forget_requests()
-    for said in (lost.restore(), lost("playbook", "resume")):
+    with monkeypatch.context() as patched:
+        patched.setattr(server.UploadLicense, "apply", then_unmounted)
+        gone = lost.restore()
+    resume = ("playbook", "resume", lost.run_of(gone)["id"])
+    for said in (gone, lost(*resume)):
         assert (said.code, lost.puts, "is its disk mounted?" in said.err) == (1, 0, True), said.err
     away.rename(store)
-    resumed = lost("playbook", "resume")
-    assert (resumed.code, lost.puts) == (0, 1), resumed.err
+    kept = send_deployment.keep
+
+    def breaking(*faults):
+        def then_break(*told):
+            said = yield from kept(*told)
+            for target, fault in faults:
+                lost.lab.break_(target, fault)  # right before the PUT
+            return said
+
+        return then_break
+
+    monkeypatch.setattr(send_deployment, "keep", breaking(("export", "unavailable")))
+    said = lost(*resume)
+    assert (said.code, "the manager answered 503" in said.err, lost.puts) == (1, True, 0), said.err
+    lost.lab.repair()
+    once = breaking(*((target, "unavailable-once") for target in ("version", "export") * 2))
+    monkeypatch.setattr(send_deployment, "keep", once)
+    said = lost(*resume)  # one answer of a manager that is not ready ends nothing
+    assert (said.code, lost.puts, lost.lab.status()["faults"]) == (0, 1, []), said.err
 
 
 def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lost, monkeypatch):
@@ -221,7 +202,9 @@ def test_an_answer_that_never_came_gets_a_further_deployment_only_from_resume_af
     assert sum(line.startswith("POST") for line in lost.sent) == 1
 
 
-def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deployment_anew(lost, monkeypatch):
+def test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer_and_does_for_each_deployment_anew(
+    lost, monkeypatch
+):
     monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
     lost.forget_requests()
     lost.lab.break_("restore", "connection-dropped")
@@ -230,15 +213,32 @@ def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deplo
     monkeypatch.setattr(SystemClock, "now", lambda clock: real(clock) + timedelta(hours=3))  # which proves nothing
     early = lost("playbook", "resume", "--set", "applied=false")
     assert early.code == 5, early.err  # it has not asked yet
-    lost.lab.break_(lost.lab.manager_host, "unreachable")
-    asked = lost("playbook", "resume")
-    assert (asked.code, "applied=" in asked.err, lost.puts) == (1, True, 1), asked.err
+    config = Path(lost.config)
+    text = config.read_text()
+    for hindrance, code in (("no section", 5), ("no key", 3), ("hangs", 1), ("unreachable", 1)):
+        document = json.loads(json.dumps(yaml.load(text, "config").data))
+        section = document["sites"][SITE]
+        if hindrance == "no section":
+            del section["ssh"]
+        elif hindrance == "no key":
+            section["ssh"]["key"] = "nowhere/id"
+        elif hindrance == "unreachable":
+            lost.lab.break_(lost.lab.manager_host, hindrance)
+        config.write_text(json.dumps(document))
+        with monkeypatch.context() as hindered:
+            if hindrance == "hangs":
+                hindered.setattr(server, "restart_unit", hanging)
+            asked = lost("playbook", "resume")
+        assert (asked.code, "--set applied=" in asked.err, lost.puts) == (code, True, 1), (hindrance, asked.err)
+    config.write_text(text)
     lost.lab.server.restart()  # by hand
     lost.lab.server.wait()
     lost.lab.repair()
     lost.lab.break_("restore", "connection-dropped")
-    answered = lost("playbook", "resume", "--set", "applied=false")
+    answered = lost("playbook", "resume", "--set", "applied=no")
     assert answered.code == 1 and lost.puts == 2, answered.err
+    before, found, _ = answered.err.partition("sending it again")
+    assert found and "restarting" not in before, answered.err
     lost.lab.break_(lost.lab.manager_host, "unreachable")
     anew = lost("playbook", "resume")
     assert anew.code == 1 and lost.puts == 2, anew.err  # that answer was about the first one
@@ -249,70 +249,51 @@ def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deplo
     assert last.err.index("restarting cloudera-scm-server") < last.err.index("sending it again")
 
 
-def test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer(lost, monkeypatch):
-    monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
-    lost.lab.break_("restore", "connection-dropped")
-    assert lost.restore().code == 1
-    config = Path(lost.config)
-    text = config.read_text()
-    for hindrance, code in (("no section", 5), ("no key", 3), ("hangs", 1)):
-        document = json.loads(json.dumps(yaml.load(text, "config").data))
-        section = document["sites"][SITE]
-        if hindrance == "no section":
-            del section["ssh"]
-        elif hindrance == "no key":
-            section["ssh"]["key"] = "nowhere/id"
-        config.write_text(json.dumps(document))
-        with monkeypatch.context() as hindered:
-            if hindrance == "hangs":
-                hindered.setattr(server, "restart_unit", hanging)
-            asked = lost("playbook", "resume")
-        assert (asked.code, "--set applied=" in asked.err, lost.puts) == (code, True, 1), (hindrance, asked.err)
-    config.write_text(text)
-    answered = lost("playbook", "resume", "--set", "applied=no")
-    assert answered.code == 0 and lost.puts == 2, answered.err
-    before, found, _ = answered.err.partition("sending it again")
-    assert found and "restarting" not in before, answered.err
-
-
 def hanging(site, host, hint):
     """Wait for a host that answers no more."""
     yield "restarting"
     raise TimedOut(f"{host}: systemctl did not end within 5 minutes")
 
 
-def test_a_safety_export_that_is_cut_stops_the_run_before_anything_is_sent(lost):
-    plan = lost("restore", "plan", "--manager-only", "-o", "json").json
+def test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume(
+    lost, monkeypatch
+):
     lost.forget_requests()
-    for fault in ("cut-body", "cut-body-cleanly"):
-        for _ in range(3):  # as often as it is asked for
-            lost.lab.break_("export", fault)
-        said = lost.restore("--plan", plan["digest"])
-        assert said.code in (1, 4), (fault, said.err)
-        assert lost.puts == 0, fault
+    with monkeypatch.context() as patched:
+        patched.setattr(tls, "START_LIMIT", 1.0)
+        patched.setattr(server, "START_LIMIT", 1.0)
+        lost.lab.break_("server", "never-comes-up")
+        said = lost.restore()
+        assert (said.code, lost.puts) == (1, 1), said.err
         lost.lab.repair()
-    assert lost.restore().code == 0
-    assert lost.puts == 1
-
-
-def test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart(lost):
-    lost.forget_requests()
-    for fault in ("expired-certificate", "wrong-host-certificate", "unknown-ca-certificate"):
-        lost.lab.repair()
+        lost.lab.break_("server", "tls-never-comes-up")
+        said = lost("playbook", "resume")
+        assert (said.code, lost.puts) == (1, 1), said.err
+        assert "its TLS port does not answer" in said.err and "plain port answers" in said.err
+    lost.lab.repair()  # what the log named is mended, and nobody restarts the server by hand: the run does
+    for number, fault in enumerate(("expired-certificate", "wrong-host-certificate", "unknown-ca-certificate")):
         lost.lab.break_("server", fault)
-        if lost.puts:
-            lost.lab.server.restart()
-            lost.lab.server.wait()
-        said = lost("playbook", "resume") if lost.puts else lost.restore()
-        assert said.code == 1, (fault, said.err)
+        if number:
+            restart(lost)
+        said = lost("playbook", "resume")
+        assert (said.code, lost.puts) == (1, 1), (fault, said.err)
         assert "certificate" in said.err and "ca" in said.err, fault
-        assert lost.puts == 1
+        assert ("restarting" in said.err) == (not number), said.err
+        lost.lab.repair()
+    restart(lost)
+    lost.lab.break_("truststore", "wrong-truststore-password")
+    said = lost("playbook", "resume")
+    assert (said.code, "does not open" in said.err, outcomes(lost)["truststore.check"]) == (1, True, "failed"), said.err
     lost.lab.repair()
-    lost.lab.server.restart()
-    lost.lab.server.wait()
     resumed = lost("playbook", "resume")
     assert resumed.code == 0, resumed.err
     assert lost.puts == 1
+
+
+def restart(operator):
+    """Restart the server by hand."""
+    operator.lab.server.restart()
+    operator.lab.server.wait()
 
 
 def test_an_empty_manager_without_tls_gets_a_password_in_clear_only_from_the_run_that_gives_it_tls(lost):
@@ -328,27 +309,6 @@ def test_an_empty_manager_without_tls_gets_a_password_in_clear_only_from_the_run
     assert said.json["in_clear"].startswith("in clear to ") and "deployment.put" in said.json["in_clear"]
 
 
-def test_a_server_that_did_not_come_up_wholly_is_told_when_the_limit_has_passed_and_restarted_again_on_resume(
-    lost, monkeypatch
-):
-    lost.forget_requests()
-    with monkeypatch.context() as patched:
-        patched.setattr(tls, "START_LIMIT", 1.0)
-        patched.setattr(server, "START_LIMIT", 1.0)
-        lost.lab.break_("server", "never-comes-up")
-        said = lost.restore()
-        assert (said.code, lost.puts) == (1, 1), said.err
-        lost.lab.repair()
-        lost.lab.break_("server", "tls-never-comes-up")
-        said = lost("playbook", "resume")
-        assert (said.code, lost.puts) == (1, 1), said.err
-        assert "its TLS port does not answer" in said.err and "plain port answers" in said.err
-    lost.lab.repair()  # what the log named is mended, and nobody restarts the server by hand
-    resumed = lost("playbook", "resume")
-    assert resumed.code == 0, resumed.err
-    assert lost.puts == 1
-
-
 def test_a_run_whose_limit_passes_while_it_waits_for_the_manager_tells_what_it_saw(loaded, tmp_path):
     loaded.lab.server.stop()
     path = tmp_path / "wait.yaml"
@@ -356,14 +316,6 @@ def test_a_run_whose_limit_passes_while_it_waits_for_the_manager_tells_what_it_s
     said = loaded("playbook", "run", str(path), "--yes", "--timeout", "1s")
     assert said.code == 1, said.err
     assert "the manager was waited for: plain port refused, TLS port refused" in said.err
-
-
-def test_a_truststore_password_that_opens_nothing_fails_the_run_and_is_not_shown(lost):
-    lost.lab.break_("truststore", "wrong-truststore-password")
-    said = lost.restore()
-    assert said.code == 1
-    assert "does not open" in said.err
-    assert outcomes(lost)["truststore.check"] == "failed"
 
 
 def test_a_licence_or_certificates_that_neither_are_at_hand_nor_kept_are_told_before_anything_is_sent(loaded):
@@ -403,7 +355,9 @@ def test_without_web_tls_the_steps_for_it_are_visibly_skipped(tmp_path):
     assert (found["tls.verify"], found["truststore.check"]) == ("skipped", "skipped")
 
 
-def test_secrets_of_the_deployment_that_the_server_quotes_back_are_not_shown(lost, monkeypatch):
+def test_a_restore_that_was_refused_shows_no_secret_leaves_all_as_it_was_and_holds_its_snapshot_until_done_or_given_up(
+    lost, monkeypatch
+):
     quoted = []
 
     def quoting(world, body, joined, delete_current):
@@ -411,22 +365,18 @@ def test_secrets_of_the_deployment_that_the_server_quotes_back_are_not_shown(los
         quoted[:] = [values["TRUSTSTORE_PASSWORD"], body["users"][0]["pwHash"]]
         raise put_deployment.NotAccepted(f"Value '{quoted[0]}' of TRUSTSTORE_PASSWORD is invalid, {quoted[1]} too.")
 
-    monkeypatch.setattr(put_deployment, "_check_whole", quoting)
-    said = lost.restore()
-    assert (said.code, "of TRUSTSTORE_PASSWORD is invalid" in said.err) == (1, True), said.err
-    kept = b"".join(path.read_bytes() for path in lost.state.rglob("*") if path.is_file() and path.suffix != ".pub")
-    assert quoted and not [one for one in quoted if one in said.out + said.err or one.encode() in kept]
-
-
-def test_a_restore_that_the_server_refused_leaves_it_as_it_was_and_holds_its_snapshot_until_done_or_given_up(lost):
     def needed_by():
         (one,) = [one for one in lost("backup", "list", "-o", "json").json["snapshots"] if one["restorable"]]
         return [hold["by"] for hold in one["holds"]]
 
-    lost.lab.break_("restore", "put-fails")
     lost.forget_requests()
-    said = lost.restore()
+    with monkeypatch.context() as patched:
+        patched.setattr(put_deployment, "_check_whole", quoting)
+        said = lost.restore()
     assert (said.code, "maint playbook resume" in said.err, lost.puts) == (1, True, 1), said.err
+    assert "of TRUSTSTORE_PASSWORD is invalid" in said.err, said.err
+    kept = b"".join(path.read_bytes() for path in lost.state.rglob("*") if path.is_file() and path.suffix != ".pub")
+    assert quoted and not [one for one in quoted if one in said.out + said.err or one.encode() in kept]
     assert lost("cluster", "list", "-o", "json").json["clusters"] == []
     lost.lab.break_("restore", "put-fails")
     said = lost("playbook", "resume")
