@@ -210,7 +210,7 @@ a plan took a name for free that was taken
 a restore ended with "nothing was touched" once it had restored, for a question about what comes next
     steps/test_manager.py::test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say_yes
 a plan that deletes did not say that its safety copy cannot be restored
-    steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only
+    steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_for_audit_only_and_a_machine_without_the_private_key_proves_it_too
 a truststore password that opens nothing was handed over
     steps/test_manager.py::test_a_password_that_does_not_open_the_truststore_is_not_handed_over
 an option set by hand was called somebody else's server

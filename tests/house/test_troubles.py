@@ -83,7 +83,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "backup": {
         "nobody to encrypt the backups for": "snapshots/test_capture.py::test_without_recipients_the_identity_at_hand_is_used_and_without_both_nothing_starts",
-        "audit-only, cannot be restored": "steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only",
+        "audit-only, cannot be restored": "steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_for_audit_only_and_a_machine_without_the_private_key_proves_it_too",
         "is stored, and must not be relied on": "snapshots/test_verify.py::test_a_backup_that_fails_its_own_verification_is_no_success",
         "is not what was stored": "snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used",
         "the manifest belongs to": "cli/backup/test_verify_words.py::test_a_renamed_site_is_told_as_that_and_condemned_by_nobody",

@@ -58,8 +58,15 @@ def refused(said: Said, reason: str) -> None:
     assert "hint:" in said.err
 
 
-def test_without_a_backup_or_with_one_that_is_audit_only_or_of_virtual_clusters_alone_nothing_is_touched(loaded):
+def test_without_a_backup_or_with_one_audit_only_or_of_virtual_clusters_alone_nothing_is_touched_but_what_is_at_rest(
+    loaded,
+):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
     shutil.rmtree(store(loaded))
+    loaded.forget_requests()
+    said = loaded("cluster", "stop", "ecs-01", "--yes")
+    assert (said.code, loaded.sent) == (0, []), said.err
+    assert loaded("cluster", "start", "ecs-01", "--yes").code == 0
     loaded.forget_requests()
     for verb in ("stop", "delete"):
         refused(loaded("cluster", verb, "ecs-01", "--confirm", "ecs-01", "--yes"), "there is no backup in")
@@ -73,18 +80,33 @@ def test_without_a_backup_or_with_one_that_is_audit_only_or_of_virtual_clusters_
     assert ("maint backup create --open-window" in said.err, loaded.sent) == (True, [])
 
 
-def test_a_backup_that_is_too_old_stops_or_deletes_no_cluster(loaded):
+def test_a_backup_that_is_too_old_or_damaged_proves_nothing_to_verbs_nor_to_playbooks_that_require_it_or_name_no_guard(
+    loaded, tmp_path
+):
     loaded.forget_requests()
     for words in (("stop", "base", "--yes"), ("delete", "base", "--confirm", "base")):
         said = loaded("cluster", *words, "--max-age", "1ms")
         refused(said, "and 0.0s is allowed")
         assert ("maint backup create --open-window" in said.err, loaded.sent) == (True, []), words
-
-
-def test_a_damaged_backup_proves_nothing(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    scrap, require = tmp_path / "scrap.yaml", tmp_path / "require.yaml"
+    scrap.write_text(SCRAPPED)
+    step = "{name: Proof, do: backup.require, with: {max_age: 24h, cluster: Data Services ECS}}"
+    require.write_text(f"name: require\nsummary: Prove.\nsteps:\n  - {step}\n")
+    assert maint("playbook", "lint", str(scrap)).code == 0
+    assert loaded("playbook", "run", str(require)).code == 0
+    loaded.lab.break_("export", "error-500")  # nothing can be kept of the present state
+    assert (delete(loaded).code in (1, 4), loaded.sent) == (True, [])
+    loaded.lab.repair()
     damage(loaded, snapshots(loaded)[0]["id"])
     refused(delete(loaded), "is not what was stored")
     assert loaded.sent == []
+    refused(loaded("playbook", "run", str(require)), "is not proven restorable")
+    refused(loaded("playbook", "run", str(scrap), "--confirm", "ecs-01"), "is not proven restorable")
+    assert loaded.sent == []
+    waived = loaded("playbook", "run", str(scrap), "--confirm", "ecs-01", "--no-safety-net", "scrapped for good")
+    assert waived.code == 0, waived.err
+    assert loaded.sent == [DELETE]
 
 
 def test_a_backup_without_the_cluster_proves_nothing_and_an_older_one_with_it_does(loaded):
@@ -121,62 +143,31 @@ def test_what_was_taken_before_the_manager_was_upgraded_proves_nothing(loaded):
         assert said.code == 0, said.err
 
 
-def test_what_is_kept_through_the_window_is_restorable_and_proves_nothing_and_the_window_is_closed_at_each_end(loaded):
-    loaded.lab.break_("delete", "error-500")
-    options = loaded.options.read_bytes()
-    assert delete(loaded, "--open-window").code == 1
-    assert (loaded.options.read_bytes(), loaded.window) == (options, False)
-    loaded.lab.repair()
-    said = loaded("playbook", "resume")
-    assert said.code == 0, said.err
-    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (options, False, [])
-    assert [(item["purpose"], item["restorable"]) for item in snapshots(loaded)] == [
-        ("backup", True),
-        ("safety", True),
+def test_before_a_delete_the_present_state_is_kept_for_audit_only_and_a_machine_without_the_private_key_proves_it_too(
+    loaded,
+):
+    planned = [
+        delete(loaded, "--dry-run", "-o", "json", *more)
+        for more in ((), ("--no-safety-net", "one"), ("--no-safety-net", "two"))
     ]
-    said = loaded("restore", "run", "--cluster", "ecs-01", "--yes")
+    assert len({one.json["digest"] for one in planned}) == 3
+    assert "the present state is exported first, for audit only, since the manager redacts its API" in planned[0].out
+    assert "`--open-window` makes it restorable" in planned[0].out
+    path = Path(loaded.config)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
+    said = delete(loaded)
     assert said.code == 0, said.err
-    shutil.rmtree(store(loaded) / snapshots(loaded)[0]["id"])
-    refused(delete(loaded), "there is no backup in")
-
-
-def test_what_is_at_rest_needs_no_proof_to_be_stopped_once_more_or_started(loaded):
-    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
-    shutil.rmtree(store(loaded))
-    loaded.forget_requests()
-    said = loaded("cluster", "stop", "ecs-01", "--yes")
-    assert said.code == 0, said.err
-    assert loaded.sent == []
-    assert loaded("cluster", "start", "ecs-01", "--yes").code == 0
-
-
-def test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only(loaded):
-    planned = delete(loaded, "--dry-run")
-    assert "the present state is exported first, for audit only, since the manager redacts its API" in planned.out
-    assert "`--open-window` makes it restorable" in planned.out
-    said = delete(loaded, "-o", "json")
-    assert said.code == 0, said.err
+    assert "contents as judged when it was taken" in said.err
+    assert purposes(loaded) == ["backup", "safety"]
     kept = snapshots(loaded)[-1]
     assert (kept["purpose"], kept["restorable"]) == ("safety", False)
-    assert f"safety snapshot {kept['id']}, audit-only" in said.json["actions"][-1]["detail"]
+    assert f"safety snapshot {kept['id']}, audit-only" in said.err
 
 
-def test_a_playbook_lints_clean_without_naming_a_guard_and_is_guarded(loaded, tmp_path):
-    path = tmp_path / "scrap.yaml"
-    path.write_text(SCRAPPED)
-    assert maint("playbook", "lint", str(path)).code == 0
-    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
-    damage(loaded, snapshots(loaded)[0]["id"])
-    loaded.forget_requests()
-    refused(loaded("playbook", "run", str(path), "--confirm", "ecs-01"), "is not proven restorable")
-    assert loaded.sent == []
-    waived = loaded("playbook", "run", str(path), "--confirm", "ecs-01", "--no-safety-net", "scrapped for good")
-    assert waived.code == 0, waived.err
-    assert loaded.sent == [DELETE]
-
-
-def test_without_a_safety_net_it_is_loud_and_on_record(loaded):
+def test_without_a_safety_net_it_is_loud_and_on_record_and_a_reason_must_be_one(loaded):
     shutil.rmtree(store(loaded))
+    said = delete(loaded, "--no-safety-net", " ")
+    assert (said.code, loaded.sent) == (2, [])
     said = delete(loaded, "--no-safety-net", "the  hosts are gone", "-o", "json", "--quiet")
     assert said.code == 0, said.err
     assert "NO SAFETY NET" in said.err
@@ -186,19 +177,6 @@ def test_without_a_safety_net_it_is_loud_and_on_record(loaded):
     assert snapshots(loaded) == []
 
 
-def test_going_without_a_safety_net_changes_the_digest(loaded):
-    digests = {
-        json.loads(delete(loaded, "--dry-run", "-o", "json", *more).out)["digest"]
-        for more in ((), ("--no-safety-net", "one"), ("--no-safety-net", "two"))
-    }
-    assert len(digests) == 3
-
-
-def test_a_reason_must_be_one(loaded):
-    said = delete(loaded, "--no-safety-net", " ")
-    assert (said.code, loaded.sent) == (2, [])
-
-
 def made(operator: Operator, uuid: str) -> None:
     """Have the clusters be those of this UUID."""
     with operator.lab.world.lock:
@@ -206,10 +184,15 @@ def made(operator: Operator, uuid: str) -> None:
             cluster["uuid"] = f"{uuid}-{cluster['name']}"
 
 
-def test_a_resumed_delete_is_proven_no_less_and_keeps_the_present_state_once_and_what_changed_meanwhile_too(loaded):
+def test_a_resumed_delete_is_proven_no_less_keeps_what_is_there_once_and_what_changed_too_and_leaves_no_window_open(
+    loaded,
+):
+    """What is kept through the window is restorable, and proves nothing."""
+    options = loaded.options.read_bytes()
     made(loaded, "first")
     loaded.lab.break_("delete", "error-500")
-    assert delete(loaded).code == 1
+    assert delete(loaded, "--open-window").code == 1
+    assert (loaded.options.read_bytes(), loaded.window) == (options, False)
     assert loaded("playbook", "resume").code == 1
     assert purposes(loaded) == ["backup", "safety"]
     loaded.lab.repair()
@@ -226,8 +209,17 @@ def test_a_resumed_delete_is_proven_no_less_and_keeps_the_present_state_once_and
         loaded.lab.world.deployment["managerSettings"]["items"][0]["value"] = "changed since"
     said = loaded("playbook", "resume")
     assert said.code == 0, said.err
-    assert purposes(loaded) == ["backup", "safety", "safety"]
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (options, False, [])
+    assert [(item["purpose"], item["restorable"]) for item in snapshots(loaded)] == [
+        ("backup", True),
+        ("safety", True),
+        ("safety", True),
+    ]
     assert f"safety snapshot {snapshots(loaded)[-1]['id']}" in said.err
+    said = loaded("restore", "run", "--cluster", "ecs-01", "--yes")
+    assert said.code == 0, said.err
+    shutil.rmtree(store(loaded) / snapshots(loaded)[0]["id"])
+    refused(delete(loaded), "there is no backup in")
 
 
 def test_a_cluster_that_was_made_anew_under_the_same_name_is_not_what_a_stop_that_is_taken_up_is_about(loaded):
@@ -239,32 +231,6 @@ def test_a_cluster_that_was_made_anew_under_the_same_name_is_not_what_a_stop_tha
     loaded.forget_requests()
     refused(loaded("playbook", "resume"), "cluster ecs-01 is another one than the plan was made for")
     assert loaded.sent == []
-
-
-def test_a_store_that_takes_nothing_stops_the_delete(loaded):
-    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
-    loaded.lab.break_("export", "error-500")
-    said = delete(loaded)
-    assert said.code in (1, 4), said.err
-    assert loaded.sent == []
-
-
-def test_a_machine_without_the_private_key_can_prove_it_too(loaded):
-    path = Path(loaded.config)
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
-    said = delete(loaded)
-    assert said.code == 0, said.err
-    assert "contents as judged when it was taken" in said.err
-    assert purposes(loaded) == ["backup", "safety"]
-
-
-def test_what_is_required_of_a_backup_by_name_is_the_same(loaded, tmp_path):
-    path = tmp_path / "require.yaml"
-    step = "{name: Proof, do: backup.require, with: {max_age: 24h, cluster: Data Services ECS}}"
-    path.write_text(f"name: require\nsummary: Prove.\nsteps:\n  - {step}\n")
-    assert loaded("playbook", "run", str(path)).code == 0
-    damage(loaded, snapshots(loaded)[0]["id"])
-    refused(loaded("playbook", "run", str(path)), "is not proven restorable")
 
 
 def test_a_namesake_on_other_hosts_proves_nothing(loaded: Operator) -> None:
