@@ -176,7 +176,7 @@ a manager's server that its restart had stopped and not started was waited for b
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing
     steps/test_clusters.py::test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown
-    steps/test_window.py::test_a_dry_run_of_resume_shows_what_is_left_and_leaves_the_window_as_it_is
+    steps/test_window.py::test_after_a_kill_what_only_reads_warns_and_the_very_run_takes_the_window_over_and_closes_it_at_its_end
 deleting a resource broke the jobs of others
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_resource_names_who_mounts_it
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_job_names_the_dags_that_call_it
@@ -215,7 +215,7 @@ a truststore password that opens nothing was handed over
     steps/test_manager.py::test_a_password_that_does_not_open_the_truststore_is_not_handed_over
 an option set by hand was called somebody else's server
     steps/test_window_elsewhere.py::test_an_option_set_by_hand_without_a_restart_is_named_and_counts_after_one
-    steps/test_window.py::test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same
+    steps/test_window.py::test_whatever_fails_closes_the_window_says_why_and_a_resume_opens_and_closes_it_once_more
 one line of doctor was well and failed at once
     cli/site/test_doctor.py::test_nothing_is_well_and_failed_under_one_name
 an empty key file passed for a key, and a manager whose database is gone for a sound one
@@ -417,7 +417,7 @@ a damaged record of an open window kept it open
     steps/test_window_elsewhere.py::test_a_damaged_record_of_a_window_keeps_nobody_from_closing_it_or_from_looking
 a process number in a lock was believed
     engine/test_lock.py::test_a_killed_process_holds_no_lock_as_the_kernel_says_and_not_a_process_number
-    steps/test_window.py::test_a_process_number_that_is_used_again_silences_no_warning_of_an_open_window
+    steps/test_window.py::test_after_a_kill_what_only_reads_warns_and_the_very_run_takes_the_window_over_and_closes_it_at_its_end
     campaigns/test_clocks_and_machines.py::test_a_lock_that_names_a_process_number_which_another_program_has_by_now_holds_nobody_up
 a run that was refused on resume could not be resumed again
     engine/test_run.py::test_a_run_that_is_refused_on_resume_can_be_resumed_again

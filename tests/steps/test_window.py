@@ -21,6 +21,7 @@ from maint.cli import run_playbook
 from maint.config.schema import HostSettings
 from maint.errors import Refused, WorkFailed
 from maint.lab.create import SITE
+from maint.lab.manager.host_files import redaction_property
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model import java_options
@@ -42,6 +43,13 @@ FILES = {
     "empty": b"",
     "ending in a backslash": b'export CMF_JAVA_OPTS="-Xmx4G"\nOTHER=1 \\\n',
 }
+THROUGH = (
+    "with comments and quotes",
+    "with the value true",
+    "with bytes of no encoding",
+    "ending in a backslash",
+    "empty",
+)
 WINDOW = """name: window
 summary: Open the window, and close it.
 steps:
@@ -63,8 +71,8 @@ def through(operator, *words):
 
 
 def redacts(operator):
-    """Whether the running server redacts."""
-    return operator("site", "status", "-o", "json").json["redaction"] == "on"
+    """Whether the running server redacts: it is up again, and has read its options since."""
+    return operator.lab.world.redaction and operator.lab.server.ready
 
 
 def when_started(operator, monkeypatch, act):
@@ -79,22 +87,40 @@ def when_started(operator, monkeypatch, act):
     monkeypatch.setattr(world, "start_up", acting)
 
 
-def test_the_options_file_is_byte_for_byte_as_it_was_whatever_a_login_script_prints(loaded, monkeypatch):
-    seen = []
+def test_whatever_is_in_the_options_file_the_line_that_is_added_counts_and_goes_again():
+    for name, content in FILES.items():
+        open_ = java_options.opened(content)
+        assert redaction_property(open_.decode(errors="replace")) is False, name
+        assert java_options.redaction_is_off(open_), name
+        assert content in java_options.closings(open_), name
+        assert redaction_property(java_options.closed(open_).decode(errors="replace")) is not False, name
+
+
+def test_the_options_file_is_byte_for_byte_as_it_was_also_where_there_was_none_and_whatever_a_login_script_prints(
+    loaded, monkeypatch
+):
+    seen, left = [], SealedUndo(loaded.state, AgeSeal())
     when_started(loaded, monkeypatch, seen.append)
-    for name, content in {**FILES, "with what a login script prints": FILES["with a heap"]}.items():
-        if name not in FILES:
+    contents = {name: FILES[name] for name in THROUGH}
+    for name, content in {**contents, "with what a login script prints": FILES["with a heap"], "none": None}.items():
+        if "login script" in name:
             loaded.lab.break_(loaded.lab.manager_host, "banner-junk")
-        loaded.options.write_bytes(content)
-        mode = loaded.options.stat().st_mode
+        elif name == "empty":  # what a run kept that was killed before it opened anything is swept
+            left.keep(loaded.options.read_bytes(), window._name(loaded.lab.manager_host))
+        loaded.options.unlink() if content is None else loaded.options.write_bytes(content)
+        mode = None if content is None else loaded.options.stat().st_mode
         seen.clear()
         said = through(loaded)
         assert (said.code, "edited by somebody else" in said.err) == (0, False), (name, said.err)
         assert seen == [False, True], name
-        assert loaded.options.read_bytes() == content, name
-        assert loaded.options.stat().st_mode == mode, name
+        there = loaded.options.exists()
+        assert (loaded.options.read_bytes() if there else None) == content, name
+        assert (loaded.options.stat().st_mode if there else None) == mode, name
         assert (loaded.window, loaded.kept) == (False, []), name
-    assert redacts(loaded)
+    left.keep(b"", window._name(loaded.lab.manager_host))
+    assert loaded("manager", "export", "--close-window", "--yes").code == 0
+    assert loaded.kept == []
+    assert loaded("site", "status", "-o", "json").json["redaction"] == "on"
 
 
 def test_no_window_is_opened_for_an_api_that_the_manager_does_not_speak(make):
@@ -123,25 +149,6 @@ def test_no_window_is_opened_for_an_account_from_which_navigators_settings_are_h
     assert (loaded.lab.world.redaction, loaded.window) == (True, False)
 
 
-def test_a_file_that_was_not_there_is_not_there_afterwards(loaded):
-    loaded.options.unlink()
-    said = export(loaded, "-o", "json")
-    assert said.code == 0, said.err
-    assert said.json["actions"][1]["value"]["restorable"] is True
-    assert (loaded.options.exists(), loaded.window, loaded.kept, redacts(loaded)) == (False, False, [], True)
-
-
-def test_what_a_run_kept_that_was_killed_before_it_opened_anything_is_swept(loaded):
-    state, site = loaded.state, loaded.lab.manager_host
-    left = SealedUndo(state, AgeSeal())
-    left.keep(loaded.options.read_bytes(), window._name(site))
-    assert through(loaded).code == 0
-    assert loaded.kept == []
-    left.keep(b"", window._name(site))
-    assert loaded("manager", "export", "--close-window", "--yes").code == 0
-    assert loaded.kept == []
-
-
 def test_where_somebody_switched_redaction_off_for_good_it_stays_so(loaded):
     content = b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n'
     loaded.options.write_bytes(content)
@@ -153,56 +160,50 @@ def test_where_somebody_switched_redaction_off_for_good_it_stays_so(loaded):
     assert (loaded.options.read_bytes(), loaded.window) == (content, False)
 
 
-def test_a_failing_export_closes_the_window_and_a_resume_opens_and_closes_it_once_more(loaded):
-    before = loaded.options.read_bytes()
-    loaded.lab.break_("export", "error-500")
-    said = export(loaded)
-    assert said.code == 1, said.err
-    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
-    assert redacts(loaded)
-    loaded.lab.repair()
-    said = loaded("playbook", "resume")
-    assert said.code == 0, said.err
-    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
-
-
-def test_a_window_that_could_not_be_opened_costs_the_manager_no_restart(loaded):
-    before = loaded.options.read_bytes()
+def test_whatever_fails_closes_the_window_says_why_and_a_resume_opens_and_closes_it_once_more(loaded, monkeypatch):
+    before, world = loaded.options.read_bytes(), loaded.lab.world
     commands = loaded.lab.folder / "hosts" / loaded.lab.manager_host / "commands.jsonl"
-    restarts = commands.read_text().count("systemctl restart") if commands.exists() else 0
+
+    def restarts():
+        return commands.read_text().count("systemctl restart") if commands.exists() else 0
+
+    def closed(said):
+        assert said.code == 1, said.err
+        assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+        assert redacts(loaded)
+
+    begun = restarts()
     loaded.lab.break_(loaded.lab.manager_host, "disk-full")
     said = export(loaded)
     loaded.lab.repair("disk-full")
-    assert (said.code, "No space left on device" in said.err) == (1, True), said.err
-    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
-    assert commands.read_text().count("systemctl restart") == restarts
-    assert redacts(loaded)
-
-
-def test_an_export_that_was_not_restorable_is_taken_anew_when_the_run_is_taken_up(loaded):
-    with loaded.lab.world.lock:
-        lost = loaded.lab.world.deployment["hosts"].pop()
-        loaded.lab.world.changed()
-    said = export(loaded)
-    assert (said.code, "does not hang together" in said.err) == (1, True), said.err
-    assert "maint backup show" in said.err and "another server" not in said.err
-    assert not loaded.window
-    with loaded.lab.world.lock:
-        loaded.lab.world.deployment["hosts"].append(lost)
-        loaded.lab.world.changed()
-    said = loaded("playbook", "resume")
-    assert (said.code, loaded.window) == (0, False), said.err
-    listed = loaded("backup", "list", "-o", "json").json["snapshots"]
-    assert [one["restorable"] for one in listed][-2:] == [False, True]
-
-
-def test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same(loaded, monkeypatch):
-    monkeypatch.setattr("maint.steps.manager.server.restart_servers", lambda site, hosts, limit: iter(()))
-    said = export(loaded)
-    assert said.code == 1
+    closed(said)
+    assert "No space left on device" in said.err, said.err
+    assert restarts() == begun, "a window that could not be opened costs the manager no restart"
+    loaded.lab.break_("export", "error-500")
+    closed(loaded("playbook", "resume"))
+    loaded.lab.repair()
+    with monkeypatch.context() as patched:
+        patched.setattr("maint.steps.manager.server.restart_servers", lambda site, hosts, limit: iter(()))
+        said = loaded("playbook", "resume")
+    closed(said)
     assert "still runs with redaction: it has not read its options since" in said.err
     assert "systemctl restart cloudera-scm-server" in said.err
     assert "another" not in said.err
+    with world.lock:
+        lost = world.deployment["hosts"].pop()
+        world.changed()
+    said = loaded("playbook", "resume")
+    closed(said)
+    assert "does not hang together" in said.err, said.err
+    assert "maint backup show" in said.err and "another server" not in said.err
+    with world.lock:
+        world.deployment["hosts"].append(lost)
+        world.changed()
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
+    listed = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert [one["restorable"] for one in listed][-2:] == [False, True]
 
 
 def test_a_lost_terminal_closes_the_window(loaded):
@@ -227,16 +228,6 @@ def test_the_limit_of_the_command_does_not_keep_the_window_open(loaded):
     said = export(loaded, "--timeout", "3s")
     assert said.code == 1, said.err
     assert (loaded.options.read_bytes(), loaded.window) == (before, False)
-
-
-def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
-    process = stopped_in_the_window(loaded)
-    loaded.options.write_bytes(b"# new\n" + loaded.options.read_bytes())
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
-    assert loaded.options.read_bytes().startswith(b"# new\n")
-    assert java_options.LINE.encode() not in loaded.options.read_bytes()
-    assert not loaded.window
 
 
 def stopped_in_the_window(operator, seconds="600", **more):
@@ -284,15 +275,21 @@ def hanging(loaded):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_run_that_works_keeps_its_window_until_a_signal_closes_it(hanging, number, code):
+def test_a_run_that_works_keeps_its_window_until_a_signal_closes_it_and_what_somebody_edited_meanwhile(
+    hanging, number, code
+):
     operator, process = hanging
+    theirs = b""
     if number == signal.SIGINT:
         assert "warning" not in operator("cluster", "list").err
         assert operator("cluster", "stop", "base", "--yes").code == 6
         assert operator.window and process.poll() is None
+        theirs = b"# new\n"
+        operator.options.write_bytes(theirs + operator.options.read_bytes())
     process.send_signal(number)
     assert process.wait() == code
-    assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
+    assert (operator.options.read_bytes(), operator.window, operator.kept) == (theirs + operator.before, False, [])
+    assert java_options.LINE.encode() not in operator.options.read_bytes()
     assert redacts(operator)
 
 
@@ -330,26 +327,6 @@ def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_
         assert "the server does not come back the redaction window is still open" in words, place
         assert "`maint manager export --close-window` closes it alone" in words, place
         assert loaded("manager", "export", "--close-window", "--yes").code == 0
-
-
-def test_a_resume_that_a_hook_refuses_closes_the_window_that_the_run_had_opened(loaded):
-    before, config = loaded.options.read_bytes(), loaded.lab.folder / "config.yaml"
-    process = stopped_in_the_window(loaded)
-    process.kill()
-    process.communicate()
-    loaded.lab.switch("get-seconds", "0")
-    text = config.read_text().rstrip()
-    config.write_text(f"{text}\n    hooks: {{before_run: [[/bin/false]]}}\n")
-    loaded.lab.break_(loaded.lab.manager_host, "unreachable")
-    said = loaded("playbook", "resume")
-    assert (said.code, loaded.window) == (5, True), said.err
-    assert "closing the redaction window" in said.err
-    loaded.lab.repair()
-    said = loaded("playbook", "resume")
-    assert (said.code, loaded.window, loaded.options.read_bytes(), redacts(loaded)) == (5, False, before, True)
-    config.write_text(text)
-    said = loaded("playbook", "resume")
-    assert (said.code, loaded.window, loaded.options.read_bytes()) == (0, False, before), said.err
 
 
 def test_an_operator_who_stops_the_closing_too_is_told_that_the_window_is_open(loaded):
@@ -395,31 +372,57 @@ def left(make, open_window, backed_up):
     return operator
 
 
-def test_after_a_kill_reading_verbs_warn_and_change_nothing(left):
-    operator = left
+def test_after_a_kill_what_only_reads_warns_and_the_very_run_takes_the_window_over_and_closes_it_at_its_end(left):
+    operator, options = left, left.options.read_bytes()
     for words in (("cluster", "list"), ("backup", "create", "--open-window", "--dry-run"), ("site", "status")):
         said = operator(*words)
         assert said.code == 0
         assert "left the redaction window open" in said.err
         assert "maint manager export --close-window" in said.err
-    assert operator.window
-
-
-def test_a_dry_run_of_resume_shows_what_is_left_and_leaves_the_window_as_it_is(left):
-    options, journal = left.options.read_bytes(), left.journal()
+    lock, record = left.state / "lock", json.loads((left.state / "window.json").read_text())
+    free = lock.read_bytes()
+    lock.write_text(json.dumps({**json.loads(free), "run": record["run"], "pid": os.getpid()}))  # used again
+    said = left("cluster", "list")
+    assert (said.code, "left the redaction window open" in said.err) == (0, True), said.err
+    lock.write_bytes(free)
+    journal, lines = left.state / "runs" / f"{record['run']}.jsonl", left.journal()
+    told = f"run {record['run']} left the redaction window open"
     left.forget_requests()
     shown = left("playbook", "resume", "--dry-run", "-o", "json")
     assert (shown.code, [one["kind"] for one in shown.json["left"]][-1]) == (0, "window.close"), shown.err
-    assert (left.options.read_bytes(), left.journal(), left.window, left.sent) == (options, journal, True, [])
+    assert (left.options.read_bytes(), left.journal(), left.window, left.sent) == (options, lines, True, [])
     assert not redacts(left), "the server was not restarted"
+    assert told in left("playbook", "resume", "--dry-run").err
+    whole = journal.read_bytes()
+    journal.write_bytes(whole.replace(b"window.open", b"window.Open"))
+    said = left("playbook", "resume", journal.stem)  # takes nothing up
+    assert (said.code, left.window) == (5, True) and told in said.err
+    journal.write_bytes(whole)
+    left.lab.break_(left.lab.manager_host, "unreachable")
+    assert left("playbook", "resume").code != 0
+    assert left.window
+    left.lab.repair()
+    said = left("playbook", "resume", "-o", "json")
+    assert said.code == 0, said.err
+    assert "closing the redaction window that" not in said.err and told not in said.err
+    assert [action["kind"] for action in said.json["actions"]] == ["snapshot.take", "window.close"]
+    assert (left.options.read_bytes(), left.window, left.kept) == (left.before, False, [])
 
 
-def test_a_process_number_that_is_used_again_silences_no_warning_of_an_open_window(left):
-    lock, window = left.state / "lock", json.loads((left.state / "window.json").read_text())
-    name = {**json.loads(lock.read_text()), "run": window["run"], "pid": os.getpid()}  # of a process that lives
-    lock.write_text(json.dumps(name))
-    said = left("cluster", "list")
-    assert (said.code, "left the redaction window open" in said.err) == (0, True), said.err
+def test_a_resume_that_a_hook_refuses_closes_the_window_that_the_run_had_opened(left):
+    before, config = left.before, left.lab.folder / "config.yaml"
+    text = config.read_text().rstrip()
+    config.write_text(f"{text}\n    hooks: {{before_run: [[/bin/false]]}}\n")
+    left.lab.break_(left.lab.manager_host, "unreachable")
+    said = left("playbook", "resume")
+    assert (said.code, left.window) == (5, True), said.err
+    assert "closing the redaction window" in said.err
+    left.lab.repair()
+    said = left("playbook", "resume")
+    assert (said.code, left.window, left.options.read_bytes(), redacts(left)) == (5, False, before, True)
+    config.write_text(text)
+    said = left("playbook", "resume")
+    assert (said.code, left.window, left.options.read_bytes()) == (0, False, before), said.err
 
 
 def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(left):
@@ -458,22 +461,6 @@ def full(folder):
         yield
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
-
-
-def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(left):
-    operator = left
-    said = operator("backup", "create")
-    assert said.code == 7, said.err
-    assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
-
-
-def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_end(left):
-    operator = left
-    said = operator("playbook", "resume", "-o", "json")
-    assert said.code == 0, said.err
-    assert "closing the redaction window that" not in said.err
-    assert [action["kind"] for action in said.json["actions"]] == ["snapshot.take", "window.close"]
-    assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
 
 
 @pytest.mark.parametrize("more", [b"", b"# somebody else's line\n"])
@@ -557,17 +544,6 @@ def test_no_window_is_opened_by_a_run_that_is_taken_up_and_that_the_manager_lets
     assert (loaded.options.read_bytes(), loaded.window) == (before, False)
 
 
-def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left):
-    operator = left
-    operator.lab.break_(operator.lab.manager_host, "unreachable")
-    said = operator("playbook", "resume")
-    assert said.code != 0
-    assert operator.window
-    operator.lab.repair()
-    assert operator("playbook", "resume").code == 0
-    assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
-
-
 def test_a_window_on_a_host_that_the_config_names_no_more_is_told_with_a_way_out(left):
     path = left.state / "window.json"
     path.write_text(path.read_text().replace(left.lab.manager_host, "old-cm"))
@@ -628,18 +604,6 @@ def test_a_window_whose_sealed_original_is_of_an_earlier_one_is_closed_by_taking
     assert "of another time; taking away our line" in said.err
     assert (left.window, redacts(left)) == (False, True)
     assert left.options.read_bytes() == left.before
-
-
-def test_a_resume_that_takes_nothing_up_tells_of_the_window_that_stays_open(left):
-    (journal,) = [path for path in (left.state / "runs").glob("*.jsonl") if path.stem in left("cluster", "list").err]
-    told = f"run {journal.stem} left the redaction window open"
-    assert told in left("playbook", "resume", "--dry-run").err
-    whole = journal.read_bytes()
-    journal.write_bytes(whole.replace(b"window.open", b"window.Open"))
-    said = left("playbook", "resume", journal.stem)
-    assert (said.code, left.window) == (5, True) and told in said.err
-    journal.write_bytes(whole)
-    assert told not in left("playbook", "resume").err and not left.window
 
 
 def test_a_backup_tells_of_a_window_of_this_machine_whose_record_was_lost(left):
