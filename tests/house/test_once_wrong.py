@@ -18,7 +18,7 @@ a store that lied between proof and use, or till the last block, had a forged de
     snapshots/test_parts.py::test_nothing_of_a_forged_part_is_given_out_before_it_is_refused
     snapshots/test_parts.py::test_a_forged_part_as_long_as_the_true_one_is_refused_before_its_first_byte
     steps/guards/test_put.py::test_a_restore_that_is_taken_up_proves_no_less_and_keeps_what_was_there_once_and_what_changed_meanwhile
-    steps/ecs/test_retire.py::test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it_until_it_is_put_back
+    steps/ecs/test_retire.py::test_what_is_no_longer_proven_or_lacks_dnf_and_yum_when_the_hosts_turn_comes_stops_it_until_it_is_put_back
 an answer that only says that one is to come passed for the server's refusal, so that a deployment could be sent twice
     adapters/manager/test_interim.py::test_what_says_that_an_answer_is_to_come_is_not_the_answer
 a plan was carried out from another manifest than it was made from
@@ -292,7 +292,7 @@ the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents
     cli/hosts/test_check.py::test_the_status_of_a_site_says_when_the_managers_certificate_ends
 deleting a cluster failed because a script of the parcel stays
-    steps/ecs/test_retire.py::test_the_hosts_are_cleaned_between_stop_and_delete_and_nothing_else_is_touched
+    steps/ecs/test_retire.py::test_the_hosts_are_cleaned_between_stop_and_delete_nothing_else_is_touched_and_firewall_rules_come_back
 a choice that asks nothing passed
     cli/hosts/test_check.py::test_a_choice_that_asks_nothing_is_unknown_and_no_pass
     cli/hosts/test_check.py::test_a_name_that_matches_nothing_is_wrong_usage
