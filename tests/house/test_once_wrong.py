@@ -48,10 +48,8 @@ a greeting with the time of day passed for a restart of the server, and cost a b
 schedules that a restore had paused were forgotten by the next one
     snapshots/virtual_clusters/test_restore.py::test_schedules_that_an_earlier_restore_paused_go_on_after_another_that_left_their_jobs_as_they_were
 a host of the group manager that runs another manager was edited and restarted, and doctor was green
-    steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told
-    steps/test_strangers.py::test_no_step_stops_starts_or_restarts_another_managers_server_and_no_window_is_closed_there
-    steps/test_strangers.py::test_nothing_is_restored_or_restarted_where_another_managers_host_is_named
-    steps/test_strangers.py::test_no_password_goes_to_another_managers_host_and_none_of_its_files_into_a_backup
+    steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told_and_nothing_is_restored_there
+    steps/test_strangers.py::test_no_step_acts_on_another_managers_server_no_password_goes_there_and_nothing_of_it_goes_into_a_backup
     steps/test_strangers.py::test_whatever_works_on_the_managers_hosts_asks_first_whether_they_are_its
 a host that hung after its login held doctor for two minutes
     cli/site/test_doctor.py::test_doctor_waits_once_for_a_host_that_hangs_after_its_login_and_names_it
@@ -505,7 +503,7 @@ inside words stood in front of users
     house/test_words.py::test_no_message_names_a_section_or_a_type
     house/test_words.py::test_no_step_kind_is_described_twice
     house/test_words.py::test_one_of_a_kind_is_told_without_the_s_of_several
-    restore/test_plan.py::test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot
+    restore/test_plan.py::test_a_plan_is_the_same_where_something_changes_by_itself_and_stale_with_other_flags_a_changed_server_or_snapshot
 the first config could not take a backup
     config/test_sample.py::test_the_example_host_is_the_managers_whose_files_a_backup_reads
     cli/site/test_doctor.py::test_a_reason_is_told_once

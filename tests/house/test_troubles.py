@@ -167,7 +167,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "the connection was lost": "adapters/ssh/test_bad_hosts.py::test_each_of_forty_hosts_answers_or_has_a_reason",
     },
     "redaction": {
-        "a host of the group manager": "steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told",
+        "a host of the group manager": "steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told_and_nothing_is_restored_there",
         "this manager has N servers": "steps/test_window.py::test_every_server_that_the_config_names_is_edited_and_put_back_and_none_while_it_does_not_name_all",
         "the export is not restorable although": "steps/test_window.py::test_whatever_fails_closes_the_window_says_why_and_a_resume_opens_and_closes_it_once_more",
         "the export is not restorable: its secrets": "steps/test_troubles.py::test_an_export_that_does_not_hang_together_is_no_matter_of_redaction",
@@ -182,7 +182,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "the truststore password does not open": "steps/test_disaster_recovery.py::test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume",
         "the configuration differs in N places": "steps/test_troubles.py::test_places_that_differ_from_the_snapshot_are_named",
         "the manager answered 503": "steps/test_disaster_recovery.py::test_a_cut_export_a_store_that_is_gone_and_a_manager_that_stays_unready_end_a_restore_before_anything_is_sent",
-        "the plan is stale": "restore/test_plan.py::test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot",
+        "the plan is stale": "restore/test_plan.py::test_a_plan_is_the_same_where_something_changes_by_itself_and_stale_with_other_flags_a_changed_server_or_snapshot",
     },
     "schedule": {
         "a file of that name is there": "cli/schedule/test_schedule.py::test_a_file_of_somebody_else_is_never_replaced_and_never_removed",

@@ -37,7 +37,7 @@ def stale(said: Said, operator: Operator) -> None:
     assert operator.sent == []
 
 
-def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot_by_reads_alone_and_no_secret_itself(loaded):
+def test_the_plan_tells_endpoints_secrets_hosts_snapshot_and_by_meaning_what_would_be_lost_by_reads_alone(loaded):
     said = loaded("restore", "plan", "-o", "json")
     assert said.code == 0, said.err
     plan = said.json
@@ -58,6 +58,30 @@ def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot_by_reads_alone_and_
     for user in loaded.lab.world.deployment["users"]:
         assert str(user.get("pwSalt", "nothing")) not in said.out
         assert str(user.get("pwHash", "nothing")) not in said.out
+    change_rack(loaded, "/elsewhere")
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["hosts"] += [
+            {"hostId": f"h-{n}", "hostname": f"n{n}.example.internal", "ipAddress": f"192.0.2.{n + 80}"}
+            for n in range(30)
+        ]
+    lost = planned(loaded)["lost"]  # all of it to programs
+    assert (lost["counts"]["removed"], lost["counts"]["changed"], lost["counts"]["added"]) == (30, 1, 0)
+    assert lost["counts"]["not_comparable"] == len(lost["not_comparable"]) > 0
+    paths = {one["path"]: (one["before"], one["after"]) for one in lost["differences"]}
+    assert paths["hosts/h-29"][1] is None
+    assert "/elsewhere" in [before for before, _ in paths.values()]
+    text = loaded("restore", "plan").out  # twenty differences to people
+    assert "30 places lost, 1 changed" in text
+    assert text.count("→ nothing") == 20 and "/rackId" not in text  # what would go comes first
+    assert "and 11 more" in text
+    path = loaded.lab.folder / "backups" / SITE / plan["snapshot"]["id"] / "manifest.json"
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes() + b" ")  # damaged
+    for verb in ("plan", "run"):
+        said = loaded("restore", verb, "--snapshot", plan["snapshot"]["id"], "--confirm", SITE)
+        assert said.code == 5, said.err
+        assert "manifest cannot be believed" in said.err
+    assert loaded.sent == []
 
 
 def test_the_plan_names_the_keys_of_a_store_of_s3_with_the_secrets_that_are_asked_for():
@@ -89,46 +113,18 @@ def test_a_shared_state_s_own_secrets_are_asked_for_by_a_restore_and_by_what_is_
     assert wanted <= references(settings).keys()
 
 
-def test_what_would_be_lost_is_told_by_meaning_to_people_in_twenty_differences_and_to_programs_in_all(loaded):
-    change_rack(loaded, "/elsewhere")
-    with loaded.lab.world.lock:
-        loaded.lab.world.deployment["hosts"] += [
-            {"hostId": f"h-{n}", "hostname": f"n{n}.example.internal", "ipAddress": f"192.0.2.{n + 80}"}
-            for n in range(30)
-        ]
-    lost = planned(loaded)["lost"]
-    assert (lost["counts"]["removed"], lost["counts"]["changed"], lost["counts"]["added"]) == (30, 1, 0)
-    assert lost["counts"]["not_comparable"] == len(lost["not_comparable"]) > 0
-    paths = {one["path"]: (one["before"], one["after"]) for one in lost["differences"]}
-    assert paths["hosts/h-29"][1] is None
-    assert "/elsewhere" in [before for before, _ in paths.values()]
-    text = loaded("restore", "plan").out
-    assert "30 places lost, 1 changed" in text
-    assert text.count("→ nothing") == 20 and "/rackId" not in text  # what would go comes first
-    assert "and 11 more" in text
-
-
-def test_exactly_the_plan_that_was_seen_is_carried_out_and_then_it_is_stale(lost):
-    plan = planned(lost)["digest"]
-    said = run(lost, plan)
-    assert said.code == 0, said.err
-    assert lost.puts == 1
-    stale(run(lost, plan), lost)
-
-
-def test_a_plan_is_the_same_where_its_snapshot_is_named_or_something_changes_by_itself(loaded):
+def test_a_plan_is_the_same_where_something_changes_by_itself_and_stale_with_other_flags_a_changed_server_or_snapshot(
+    loaded,
+):
     first = planned(loaded)
+    digest = first["digest"]
     with loaded.lab.world.lock:
         document = loaded.lab.world.deployment
         document["hosts"].reverse()
         for item in document["managerSettings"]["items"]:
             if item["name"] == "CLUSTER_STATS_START":
                 item["value"] = "10/23/2012 10:30"
-    assert planned(loaded, "--snapshot", first["snapshot"]["id"])["digest"] == first["digest"]
-
-
-def test_a_plan_is_stale_with_other_flags_on_a_changed_server_and_after_a_newer_snapshot(loaded):
-    digest = planned(loaded)["digest"]
+    assert planned(loaded, "--snapshot", first["snapshot"]["id"])["digest"] == digest
     stale(run(loaded, digest, "--open-window"), loaded)
     other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
     said = run(loaded, other)
@@ -190,20 +186,8 @@ def test_on_a_new_machine_a_plan_names_a_newer_snapshot_that_is_gone_without_a_r
     assert first.count("NEWER") == 1 and told in first  # what was pruned has its record
 
 
-def test_a_damaged_manifest_is_refused(loaded):
-    snapshot = loaded("backup", "list", "-o", "json").json["snapshots"][0]["id"]
-    path = loaded.lab.folder / "backups" / SITE / snapshot / "manifest.json"
-    path.chmod(0o600)
-    path.write_bytes(path.read_bytes() + b" ")
-    for verb in ("plan", "run"):
-        said = loaded("restore", verb, "--snapshot", snapshot, "--confirm", SITE)
-        assert said.code == 5, said.err
-        assert "manifest cannot be believed" in said.err
-    assert loaded.sent == []
-
-
-def test_onto_other_machines(lost):
-    name = [*lost.lab.machines][1]
+def test_onto_other_machines_by_a_plan_that_is_saved_too_taken_up_again_and_with_nothing_left_in_plain(lost, tmp_path):
+    name, path = [*lost.lab.machines][1], tmp_path / "plan.json"
     moved = f"{name}=new-id:new-02.example.internal:192.0.2.222"
     plan = planned(lost, "--map-host", moved)
     changed = [host for host in plan["hosts"] if host["was"]]
@@ -211,12 +195,25 @@ def test_onto_other_machines(lost):
         (name, "new-02.example.internal", "new-id")
     ]
     assert all(name not in str(change) for change in plan["unmapped"])
-    said = run(lost, plan["digest"], "--map-host", moved)
+    path.write_text(json.dumps(plan))
+    said = run(lost, str(path), "--dry-run")  # needs no flags
+    assert said.code == 0 and "new-02.example.internal" in said.out, said.err
+    lost.lab.break_("restore", "put-fails")
+    assert (run(lost, plan["digest"], "--map-host", moved).code, lost.puts) == (1, 1)
+    lost.lab.repair()
+    said = lost("playbook", "resume")
     assert said.code == 0, said.err
+    assert lost.run_of(said)["state"] == "done"
+    assert "new-id" in [host["hostId"] for host in lost.lab.world.deployment["hosts"]]
     names = [host["hostname"] for host in lost.lab.world.deployment["hosts"]]
     assert "new-02.example.internal" in names
     assert name not in names
-    assert lost.puts == 1
+    hashes = [user["pwHash"].encode() for user in lost.lab.world.deployment["users"] if "pwHash" in user]
+    assert hashes
+    files = [
+        path for folder in (lost.state, lost.lab.folder / "backups") for path in folder.rglob("*") if path.is_file()
+    ]
+    assert not [path for path in files if any(one in path.read_bytes() for one in hashes)]
 
 
 def test_a_host_that_the_manager_knows_under_another_id_is_named_with_the_mapping_that_keeps_it_one(lost):
@@ -232,22 +229,3 @@ def test_a_host_that_the_manager_knows_under_another_id_is_named_with_the_mappin
     mapped = planned(lost, "--map-host", f"{name}=new-id")
     assert not [one for one in mapped["hosts"] if one["known_as"]]
     assert not [one for one in mapped["unmapped"] if "_host" in str(one)]  # which name it still, and rightly so
-
-
-def test_a_mapped_restore_by_a_saved_plan_needs_no_flags_is_taken_up_again_and_leaves_nothing_in_plain(lost, tmp_path):
-    lost.lab.break_("restore", "put-fails")
-    name = [*lost.lab.machines][1]
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps(planned(lost, "--map-host", f"{name}=new-id:new-02.example.internal:192.0.2.222")))
-    assert run(lost, str(path)).code == 1
-    lost.lab.repair()
-    said = lost("playbook", "resume")
-    assert said.code == 0, said.err
-    assert lost.run_of(said)["state"] == "done"
-    assert "new-id" in [host["hostId"] for host in lost.lab.world.deployment["hosts"]]
-    hashes = [user["pwHash"].encode() for user in lost.lab.world.deployment["users"] if "pwHash" in user]
-    assert hashes
-    files = [
-        path for folder in (lost.state, lost.lab.folder / "backups") for path in folder.rglob("*") if path.is_file()
-    ]
-    assert not [path for path in files if any(one in path.read_bytes() for one in hashes)]

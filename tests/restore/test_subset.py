@@ -56,20 +56,6 @@ def world(operator: Operator) -> dict[str, Any]:
     return deployment
 
 
-def test_a_cluster_comes_back_as_it_was_and_the_others_go_on_running(loaded):
-    of_before = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
-    delete(loaded)
-    before = clusters(loaded)
-    said = bring_back(loaded, "-o", "json")
-    assert said.code == 0, said.err
-    assert loaded.sent == [ADD]
-    assert clusters(loaded) == {**before, "ecs-01": ["STOPPED"]}
-    assert said.json["actions"][-1]["kind"] == "deployment.compare"
-    assert said.json["actions"][-1]["outcome"] == "done"
-    after = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
-    assert after["services"] == of_before["services"]
-
-
 def test_it_comes_back_on_a_fresh_server_too(lost):
     assert lost("manager", "license", str(lost.lab.folder / "license.txt"), "--yes").code == 0
     lost.forget_requests()
@@ -87,7 +73,9 @@ def test_it_is_a_change_that_asks_and_no_destruction_also_by_its_display_name_an
     assert bereft.sent == [ADD]  # never with the flag that deletes the rest
 
 
-def test_one_that_is_there_or_not_in_the_snapshot_or_has_a_taken_role_name_is_refused_before_anything_is_sent(loaded):
+def test_one_that_is_there_not_in_the_snapshot_or_has_a_taken_role_name_is_refused_and_comes_back_as_it_was_otherwise(
+    loaded,
+):
     said = bring_back(loaded)
     assert said.code == 5
     assert "the manager has a cluster 'ecs-01' already" in said.err
@@ -95,13 +83,26 @@ def test_one_that_is_there_or_not_in_the_snapshot_or_has_a_taken_role_name_is_re
     assert said.code == 2
     assert "did you mean 'ecs-01'?" in said.err
     assert loaded.sent == []
-    taken = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")["services"][0]["roles"][0]["name"]
+    of_before = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
+    taken = of_before["services"][0]["roles"][0]["name"]
     delete(loaded)
+    before = clusters(loaded)
+    role = world(loaded)["clusters"][0]["services"][0]["roles"][0]
     with loaded.lab.world.lock:
-        world(loaded)["clusters"][0]["services"][0]["roles"][0]["name"] = taken
+        own, role["name"] = role["name"], taken
     said = bring_back(loaded)
     assert (said.code, loaded.sent) == (5, [])
     assert f"role {taken}" in said.err
+    with loaded.lab.world.lock:
+        role["name"] = own
+    said = bring_back(loaded, "-o", "json")
+    assert said.code == 0, said.err
+    assert loaded.sent == [ADD]
+    assert clusters(loaded) == {**before, "ecs-01": ["STOPPED"]}  # the others go on running
+    assert said.json["actions"][-1]["kind"] == "deployment.compare"
+    assert said.json["actions"][-1]["outcome"] == "done"
+    after = next(one for one in world(loaded)["clusters"] if one["name"] == "ecs-01")
+    assert after["services"] == of_before["services"]
 
 
 def test_hosts_that_the_server_lacks_come_back_and_one_under_another_id_is_refused_with_the_way_round_that_works(
@@ -133,7 +134,11 @@ def test_hosts_without_a_role_what_was_made_of_it_and_who_was_limited_to_it_are_
         limited = next(one for one in world(loaded)["authRoles"] if one["name"] == "ROLE_OPERATOR")
         limited["clusters"] = [{"clusterName": "ecs-01"}]
     back_up(loaded)
-    delete(loaded)
+    with loaded.lab.world.lock:  # as by somebody else
+        templates = [one for one in world(loaded)["hostTemplates"]["items"] if "ecs-01" not in str(one["clusterRef"])]
+        world(loaded)["hostTemplates"] = {"items": templates}
+        world(loaded)["clusters"] = [one for one in world(loaded)["clusters"] if one["name"] != "ecs-01"]
+        loaded.lab.world.changed()
     idle = "host idle.example.internal (without a role"
     assert idle not in loaded("restore", "plan", "--cluster", "ecs-01").out
     with loaded.lab.world.lock:
@@ -147,17 +152,11 @@ def test_hosts_without_a_role_what_was_made_of_it_and_who_was_limited_to_it_are_
     assert f"{words}the limit of the user role Operator to cluster ecs-01" in said.out
 
 
-def test_a_lost_answer_is_replaced_by_a_look(bereft):
-    bereft.lab.break_("restore", "put-answer-lost")
-    said = bring_back(bereft)
-    assert said.code == 0, said.err
-    assert bereft.sent == [ADD]
-
-
-def test_after_a_failure_the_run_is_taken_up_and_sends_once_more(bereft):
+def test_after_a_failure_the_run_is_taken_up_and_sends_once_more_and_a_lost_answer_is_replaced_by_a_look(bereft):
     bereft.lab.break_("restore", "put-fails")
     assert bring_back(bereft).code == 1
     bereft.lab.repair()
+    bereft.lab.break_("restore", "put-answer-lost")
     said = bereft("playbook", "resume")
     assert said.code == 0, said.err
     assert bereft.sent == [ADD, ADD]

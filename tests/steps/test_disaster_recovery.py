@@ -65,8 +65,9 @@ def test_an_empty_manager_comes_back_by_a_saved_plan_a_trial_gives_way_to_the_li
     compared = said.json["actions"][-1]  # what the restored server hides is counted and never called equal
     assert "not comparable" in compared["detail"]
     assert compared["value"]["not_comparable"]
+    lost.forget_requests()
     stale = lost.restore("--plan", planned.json["digest"])
-    assert (stale.code, "stale" in stale.err) == (5, True), stale.err
+    assert (stale.code, "stale" in stale.err, lost.sent) == (5, True, []), stale.err
 
 
 def test_a_licence_that_counts_after_a_restart_only_gets_one_and_where_another_was_needed_a_resume_restarts_for_it_too(
