@@ -173,7 +173,7 @@ a manager's server that its restart had stopped and not started was waited for b
 # What was done without being asked, or said and not so
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing
-    steps/test_clusters.py::test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown
+    steps/test_clusters.py::test_a_failed_command_tells_why_and_resume_shows_what_is_left_wants_one_of_several_named_and_says_who_gave_one_up
     steps/test_window.py::test_after_a_kill_what_only_reads_warns_and_the_very_run_takes_the_window_over_and_closes_it_at_its_end
 deleting a resource broke the jobs of others
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_resource_names_who_mounts_it
@@ -197,7 +197,7 @@ a key could not be changed, and nobody knew whose key opens the backups
     cli/site/test_doctor.py::test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot
     snapshots/test_escrow.py::test_who_became_a_recipient_later_cannot_open_it
 a command that had failed was waited for on every resume
-    steps/test_clusters.py::test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown
+    steps/test_clusters.py::test_a_failed_command_tells_why_and_resume_shows_what_is_left_wants_one_of_several_named_and_says_who_gave_one_up
     steps/services/test_services.py::test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again_on_resume
 a server that never came up was not restarted again
     steps/test_disaster_recovery.py::test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume
@@ -206,11 +206,11 @@ a plan said "nothing to do" of what an earlier step of it would undo
 a plan took a name for free that was taken
     adapters/virtual_clusters/test_commands.py::test_the_plan_says_that_a_name_is_taken
 a restore ended with "nothing was touched" once it had restored, for a question about what comes next
-    steps/test_manager.py::test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say_yes
+    steps/test_manager.py::test_then_start_is_asked_before_the_restore_refused_where_nobody_can_say_yes_and_brings_the_platform_up_too
 a plan that deletes did not say that its safety copy cannot be restored
     steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_for_audit_only_and_a_machine_without_the_private_key_proves_it_too
 a truststore password that opens nothing was handed over
-    steps/test_manager.py::test_a_password_that_does_not_open_the_truststore_is_not_handed_over
+    steps/test_manager.py::test_a_password_that_does_not_open_the_truststore_is_not_handed_over_and_no_part_of_a_backup
 an option set by hand was called somebody else's server
     steps/test_window_elsewhere.py::test_an_option_set_by_hand_without_a_restart_is_named_and_counts_after_one
     steps/test_window.py::test_whatever_fails_closes_the_window_says_why_and_a_resume_opens_and_closes_it_once_more
@@ -244,7 +244,7 @@ a remedy could not be pasted, or ran what a host had named a file
 a stop that ended well did not mention that its command failed
     steps/test_clusters.py::test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed
 a role group whose name two clusters have was changed in the first, and of two values of one name the last one won
-    steps/services/test_settings.py::test_a_group_of_one_name_in_two_clusters_is_changed_in_neither_until_the_cluster_is_named
+    steps/services/test_settings.py::test_a_place_that_is_none_or_not_the_only_one_ends_with_the_way_on_and_what_is_said_to_list_or_unset_does_so
     cli/test_flags.py::test_a_name_that_is_given_two_values_is_wrong_usage_and_neither_is_shown
 # Virtual clusters
 a resource of somebody else was overwritten on resume
@@ -253,9 +253,8 @@ a resource of somebody else was overwritten on resume
     snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_or_job_of_that_name_is_a_conflict_too
     snapshots/virtual_clusters/test_restore.py::test_what_appears_after_the_safety_snapshot_is_not_replaced_either
 a wrong address changed a foreign virtual cluster
-    restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it
-    restore/recovery/test_virtual_clusters.py::test_one_of_another_name_that_nobody_can_look_into_yet_keeps_its_users_secrets
-    restore/recovery/test_virtual_clusters.py::test_a_virtual_cluster_of_that_name_that_holds_something_else_wants_the_operators_word
+    restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it_also_where_nobody_can_look_into_it_yet
+    restore/recovery/test_virtual_clusters.py::test_where_names_are_taken_nothing_is_touched_and_one_that_holds_something_else_wants_the_operators_word
 drift and diff did not see what changed in a virtual cluster
     snapshots/diff/test_diff.py::test_a_changed_job_and_a_changed_file_are_differences_for_drift_and_diff_of_a_site
     snapshots/virtual_clusters/test_lab.py::test_virtual_clusters_alone_are_proven_as_deep_as_all_else_and_compared_and_have_no_configuration_to_compare
@@ -382,7 +381,7 @@ requests left before a secret that others can read was refused
 a third recipient was on no page
     snapshots/test_capture.py::test_a_part_is_sealed_for_as_many_as_its_help_page_tells
 the safety copy of an empty server was called redacted
-    steps/guards/test_put.py::test_the_safety_copy_of_an_empty_manager_is_a_formality
+    steps/guards/test_put.py::test_a_restore_that_is_taken_up_proves_no_less_and_keeps_what_was_there_once_and_what_changed_meanwhile
 a limit was told as another than the one that was given
     cli/test_exits.py::test_a_limit_is_told_as_it_was_given_and_not_as_what_was_left_of_it
 a long reason why a certificate is not believed was told twice
@@ -446,7 +445,7 @@ a second copy was dead, and nobody saw it
     cli/monitoring/test_alert_rules.py::test_each_rule_fires_when_it_should_and_says_of_what
     cli/site/test_doctor_hints.py::test_what_the_hint_says_makes_what_is_broken_well_again
 resume took up a trifle in the place of the run that matters
-    steps/test_clusters.py::test_one_of_several_runs_that_stopped_must_be_named
+    steps/test_clusters.py::test_a_failed_command_tells_why_and_resume_shows_what_is_left_wants_one_of_several_named_and_says_who_gave_one_up
     cli/monitoring/test_notices.py::test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing
 nobody knew who ran what with which version
     cli/playbooks/test_history.py::test_each_run_says_who_with_which_version_and_each_attempt

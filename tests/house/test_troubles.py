@@ -155,7 +155,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "cannot list … in STORE": "cli/backup/test_several_stores.py::test_where_the_first_store_is_gone_what_reads_a_copy_is_told",
         "cannot list … in SHARED-STATE": "cli/backup/test_several_stores.py::test_where_the_shared_state_is_gone_for_good_it_is_told_what_a_restore_elsewhere_leaves_out",
         "another run is at work": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",
-        "virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
+        "virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it_also_where_nobody_can_look_into_it_yet",
     },
     "hosts": {
         "Connection refused": "adapters/ssh/test_shell.py::test_a_closed_port_is_told",
@@ -197,7 +197,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     "virtual-clusters": {
         "403, or nothing is listed": "adapters/virtual_clusters/test_commands.py::test_a_user_who_sees_nothing_is_told_of_the_role",
         "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
-        "is not virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
+        "is not virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it_also_where_nobody_can_look_into_it_yet",
         "is a DAG that is paused": "adapters/virtual_clusters/test_recreate.py::test_a_dag_that_is_paused_is_refused_before_anything_is_touched_since_it_would_come_back_awake",
         "is taken": "snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_or_job_of_that_name_is_a_conflict_too",
     },

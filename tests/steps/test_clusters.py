@@ -60,25 +60,43 @@ def test_a_rejected_command_fails_with_the_reason(loaded):
     assert loaded.sent == [STOP]
 
 
-def test_a_failed_command_tells_why_though_only_a_child_knows_and_what_resume_would_still_do_is_shown(loaded):
+def test_a_failed_command_tells_why_and_resume_shows_what_is_left_wants_one_of_several_named_and_says_who_gave_one_up(
+    loaded,
+):
     loaded.lab.break_("commands", "command-fails-in-child")
     said = stop(loaded, "-o", "json")
     assert said.code == 1, said.err
     reason = said.error["detail"][0]
     with loaded.lab.world.lock:
         children = [command for command in loaded.lab.world.commands.values() if command.fails]
-    assert reason and reason.split(": ")[-1] in repr(children)
+    assert reason and reason.split(": ")[-1] in repr(children)  # though only a child knows
     assert "maint playbook resume" in said.error["hint"]
     assert loaded.sent == [STOP]
     loaded.forget_requests()
     shown = loaded("playbook", "resume", "--dry-run", "-o", "json")
     assert (shown.code, loaded.sent) == (0, [])
     assert [(action["kind"], action["state"]) for action in shown.json["left"]] == [("cluster.stop", "failed")]
-    assert loaded("playbook", "history", "-o", "json").json["runs"][-1]["state"] == "failed"
+    assert loaded.run_of(said)["state"] == "failed"
+    assert loaded("playbook", "dismiss", loaded.run_of(said)["id"], "--reason", "typed twice").code == 0
+    said = loaded("playbook", "resume", "-o", "json")
+    assert (said.code, said.error["hint"]) == (5, "begin anew what is still wanted of it")
+    assert said.error["detail"][1].endswith(": typed twice")
+    for more in ((), ("--no-safety-net", "a drill")):
+        loaded.lab.break_("commands", "command-fails-in-child")
+        assert stop(loaded, *more).code == 1
+    runs = [run["id"] for run in loaded("playbook", "history", "-o", "json").json["runs"]][-2:]
+    said = loaded("playbook", "resume")
+    assert said.code == 5
+    assert all(run in said.err for run in runs)
+    assert loaded("playbook", "dismiss", runs[0], "--reason", "typed twice").code == 0
+    loaded.forget_requests()
     resumed = loaded("playbook", "resume")
     assert resumed.code == 0, resumed.err
     assert "is sent anew" in resumed.err  # and the one that failed is not waited for
     assert loaded.sent == [STOP]
+    nothing = loaded("playbook", "resume")
+    assert (nothing.code, "nothing to take up" in nothing.err) == (0, True)
+    assert loaded("playbook", "resume", "-o", "json").json["left"] == []
 
 
 def test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed(loaded):
@@ -166,32 +184,6 @@ def test_what_is_printed_to_be_typed_takes_a_cluster_of_any_name_as_one_word(loa
             assert name in shlex.split(action["undo"].strip("`")), action["undo"]
     said = loaded("cluster", "stop", name, "--yes")
     assert said.code == 0, said.err
-
-
-def test_one_of_several_runs_that_stopped_must_be_named(loaded):
-    loaded.lab.break_("commands", "command-fails-in-child")
-    assert stop(loaded).code == 1
-    loaded.lab.break_("commands", "command-fails-in-child")
-    assert loaded("cluster", "stop", "base", "--yes", "--no-safety-net", "a drill").code == 1
-    runs = [run["id"] for run in loaded("playbook", "history", "-o", "json").json["runs"]][-2:]
-    said = loaded("playbook", "resume")
-    assert said.code == 5
-    assert all(run in said.err for run in runs)
-    assert loaded("playbook", "dismiss", runs[0], "--reason", "typed twice").code == 0
-    assert loaded("playbook", "resume").code == 0
-    nothing = loaded("playbook", "resume")
-    assert (nothing.code, "nothing to take up" in nothing.err) == (0, True)
-    assert loaded("playbook", "resume", "-o", "json").json["left"] == []
-
-
-def test_where_the_last_run_was_given_up_resume_says_by_whom_and_why(loaded):
-    loaded.lab.break_("commands", "command-fails-in-child")
-    assert stop(loaded).code == 1
-    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
-    assert loaded("playbook", "dismiss", run, "--reason", "typed twice").code == 0
-    said = loaded("playbook", "resume", "-o", "json")
-    assert (said.code, said.error["hint"]) == (5, "begin anew what is still wanted of it")
-    assert said.error["detail"][1].endswith(": typed twice")
 
 
 def test_where_no_run_did_any_work_resume_is_no_success(make):
@@ -318,8 +310,7 @@ def test_a_base_on_which_no_compute_cluster_hangs_is_retired_beside_one_that_car
         two_bases(world.deployment, [])
         compute = world.deployment["clusters"][-1]
         world.changed()
-    back_up(loaded)
-    plan = loaded("cluster", "delete", "base2", "--dry-run")
+    plan = loaded("cluster", "delete", "base2", "--dry-run", "--no-safety-net", "no backup has it yet")
     assert "on which base compute cluster compute-1 hangs" in plan.out
     with world.lock:
         compute["dataContextRefs"] = [{"name": "context-1"}]

@@ -21,33 +21,13 @@ def license_(operator, *words):
     return operator("manager", "license", "--yes", "-o", "json", *words)
 
 
-def test_a_licence_is_uploaded_once_and_then_left_alone(lost):
-    said = license_(lost)
-    assert (said.code, said.json["actions"][0]["outcome"]) == (0, "done"), said.err
-    assert lost.sent == ["POST /api/v49/cm/license"]
-    again = license_(lost)
-    assert (again.code, again.json["actions"][0]["outcome"], lost.sent) == (0, "unchanged", [])
-
-
-def test_the_licence_is_sent_byte_for_byte(lost):
-    content = (lost.lab.folder / "license.txt").read_bytes()
-    crlf = lost.lab.folder / "crlf.txt"
-    crlf.write_bytes(content.replace(b"\n", b"\r\n"))
-    said = license_(lost, str(crlf))
-    assert said.code == 0, said.err
-
-
-def test_a_file_that_is_no_licence_is_told_before_anything_is_sent(lost, tmp_path):
+def test_a_licence_is_uploaded_once_byte_for_byte_and_one_that_is_none_or_is_not_taken_fails(lost, tmp_path):
     file = tmp_path / "license.txt"
     file.write_text("hello")
     said = license_(lost, str(file))
     assert said.code in (3, 5), said.err
     assert lost.sent == []
-
-
-def test_a_licence_that_the_manager_does_not_take_fails_and_is_sent_once(lost):
-    plan = lost("manager", "license", "--dry-run")
-    assert plan.code == 0
+    assert lost("manager", "license", "--dry-run").code == 0
     for fault in ("bad-request-once", "error-500-once", "proxy-502"):
         lost.lab.break_("license", fault)
         said = license_(lost)
@@ -55,6 +35,15 @@ def test_a_licence_that_the_manager_does_not_take_fails_and_is_sent_once(lost):
         assert len(lost.sent) <= 1, fault
         lost.lab.repair()
         lost.lab.world.license = None
+    file.write_bytes((lost.lab.folder / "license.txt").read_bytes().replace(b"\n", b"\r\n"))
+    said = license_(lost, str(file))
+    assert said.code == 0, said.err
+    lost.lab.world.license = None
+    said = license_(lost)
+    assert (said.code, said.json["actions"][0]["outcome"]) == (0, "done"), said.err
+    assert lost.sent == ["POST /api/v49/cm/license"]
+    again = license_(lost)
+    assert (again.code, again.json["actions"][0]["outcome"], lost.sent) == (0, "unchanged", [])
 
 
 def test_where_tls_serves_already_the_switch_is_unchanged(loaded):
@@ -75,18 +64,6 @@ def test_a_stored_setting_takes_effect_by_the_switch_and_a_chain_that_was_not_ve
         assert (said.code, said.json["actions"][0]["outcome"]) == (0, outcome), said.err
         assert said.json["actions"][0]["detail"].endswith("chain NOT verified (--insecure)")
         assert lost.lab.world.tls
-
-
-def test_where_no_tls_is_set_the_switch_is_skipped(tmp_path):
-    document = json.loads(EXAMPLE.read_text())
-    items = document["managerSettings"]["items"]
-    document["managerSettings"]["items"] = [item for item in items if item["name"] != "WEB_TLS"]
-    path = tmp_path / "plain.json"
-    path.write_text(json.dumps(document))
-    with Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=FAST)) as lab:
-        said = Operator(lab)("manager", "tls-switch", "-o", "json")
-    assert said.code == 0, said.err
-    assert said.json["actions"][0]["outcome"] == "skipped"
 
 
 @pytest.fixture(scope="module")
@@ -123,15 +100,11 @@ def test_the_password_goes_to_a_new_private_file(served, tmp_path, password):
     assert password.encode() not in everything_written(served)
 
 
-def test_a_password_that_does_not_open_the_truststore_is_not_handed_over(loaded, tmp_path):
+def test_a_password_that_does_not_open_the_truststore_is_not_handed_over_and_no_part_of_a_backup(loaded, tmp_path):
     loaded.lab.break_("truststore", "wrong-truststore-password")
     target = tmp_path / "password"
     said = deliver(loaded, "--file", str(target))
     assert (said.code, "does not open" in said.err, target.exists()) == (1, True, False)
-
-
-def test_a_password_that_does_not_open_the_truststore_is_no_part_of_a_backup(loaded):
-    loaded.lab.break_("truststore", "wrong-truststore-password")
     world = loaded.lab.world
     world.redaction = False
     said = loaded("backup", "create", "-o", "json")
@@ -215,14 +188,17 @@ def test_show_on_a_terminal_prints_the_password_alone(served, password):
     os.close(master)
 
 
-def test_without_auto_tls_there_is_no_password(tmp_path):
+def test_where_no_tls_is_set_the_switch_is_skipped_and_without_auto_tls_there_is_no_password(tmp_path):
     document = json.loads(EXAMPLE.read_text())
     items = document["managerSettings"]["items"]
     kept = [item for item in items if not {"TRUSTSTORE", "AUTO"} & set(item["name"].split("_"))]
-    document["managerSettings"]["items"] = kept
+    document["managerSettings"]["items"] = [item for item in kept if item["name"] != "WEB_TLS"]
     path = tmp_path / "plain.json"
     path.write_text(json.dumps(document))
     with Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=FAST)) as lab:
+        said = Operator(lab)("manager", "tls-switch", "-o", "json")
+        assert said.code == 0, said.err
+        assert said.json["actions"][0]["outcome"] == "skipped"
         for kind in ("404", "500", "empty"):
             lab.switch("truststore-off", kind)
             said = deliver(Operator(lab), "--file", str(tmp_path / "target"))
@@ -291,19 +267,15 @@ def test_a_role_type_that_is_left_out_does_not_start_and_one_that_does_not_exist
     assert "REPORTSMANAGER" in roles["summary"]
 
 
-def test_then_start_brings_the_platform_up_too(lost):
-    lost.forget_requests()
-    said = lost.restore("--then-start", "--yes", "-o", "json")
-    assert (said.code, said.json["playbook"]) == (0, "disaster-recovery"), said.err
-    assert any("/commands/start" in line for line in lost.sent)
-
-
-def test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say_yes(lost):
+def test_then_start_is_asked_before_the_restore_refused_where_nobody_can_say_yes_and_brings_the_platform_up_too(lost):
     lost.forget_requests()
     said = lost.restore("--then-start")
     assert (said.code, "start agents, monitors and the clusters? [y/N]" in said.err) == (5, True), said.err
     assert (lost.sent, "give --yes" in said.err) == ([], True)
     assert lost.restore("--then-start", "--dry-run").code == 0
+    said = lost.restore("--then-start", "--yes", "-o", "json")
+    assert (said.code, said.json["playbook"]) == (0, "disaster-recovery"), said.err
+    assert any("/commands/start" in line for line in lost.sent)
 
 
 def test_where_the_platform_cannot_be_started_after_a_restore_the_restore_is_not_to_be_repeated(lost, monkeypatch):

@@ -56,7 +56,9 @@ def report(operator: Operator, kind: str = "md") -> str:
     return max((operator.state / "reports").glob(f"*.{kind}")).read_text()
 
 
-def test_it_stops_as_unfinished_and_names_all_that_is_missing(waiting: Operator, stopped: Path) -> None:
+def test_it_stops_and_names_all_that_is_missing_and_each_comes_back_once_its_address_is_told_as_the_report_tells(
+    waiting: Operator, stopped: Path
+) -> None:
     said = (stopped.parent / "said").read_text()
     for name in (FIRST, SECOND):
         assert f"virtual cluster {name} is missing" in said
@@ -69,42 +71,6 @@ def test_it_stops_as_unfinished_and_names_all_that_is_missing(waiting: Operator,
     assert (again.code, waiting.sent) == (1, [])
     assert f"maint playbook resume {run['id']} --set vc.{FIRST}.base_url=… --set vc.{SECOND}.base_url=…" in again.err
     assert "| manager | back |" in report(waiting)
-
-
-def test_where_what_came_back_does_not_start_the_line_that_goes_on_with_the_rest_is_kept(lost_all: Operator) -> None:
-    lost_all.lab.break_("commands", "command-fails-in-parent")
-    said = lost_all(*RESTORE, "--then-start", "--yes")
-    assert said.code == 1
-    assert "Failed to perform ImportKdcAccountManagerCredentials" in said.err
-    rest = rf"`maint playbook resume \S+ --set vc\.{FIRST}\.base_url=… --set vc\.{SECOND}\.base_url=…`"
-    assert re.search(rf"hint: .*`maint playbook resume \S+`; then {rest}", said.err), said.err
-
-
-def test_what_makes_no_sense_is_refused_and_touches_nothing(waiting: Operator) -> None:
-    address, other = create(waiting, FIRST), create(waiting, SECOND)
-    before = journal_text(waiting)
-    waiting.forget_requests()
-    wrong = {
-        f"vc.nobody.base_url={address}": (3, "did you mean"),
-        f"vc.{FIRST}.base_ur={address}": (3, "base_url"),
-        f"cluster={FIRST}": (3, "vc.NAME"),
-        f"vc.{FIRST}.base_url={address.removesuffix('/api/v1')}": (3, "/dex/api/v1"),
-        f"vc.{FIRST}.base_url=http://elsewhere.example/dex/api/v1": (3, "https://"),
-        f"vc.{FIRST}.skip=perhaps": (3, "true or false"),
-        f"vc.{FIRST}.ca=/nowhere": (3, "no such file"),
-        f"vc.{FIRST}.base_url={address.replace('https://', 'https://x')}": (5, "nothing answers"),
-        f"vc.{FIRST}.base_url": (2, "key=value"),
-    }
-    for words, (code, told) in wrong.items():
-        said = waiting("playbook", "resume", "--set", words)
-        assert (said.code, told in said.err) == (code, True), (words, said.err)
-    both = ["--set", f"vc.{FIRST}.base_url={other}", "--set", f"vc.{SECOND}.base_url={other}"]
-    assert waiting("playbook", "resume", *both).code == 5
-    assert journal_text(waiting) == before
-    assert waiting.sent == []
-
-
-def test_each_comes_back_once_its_address_is_told_and_the_report_tells_of_all(waiting: Operator) -> None:
     addresses, config = {name: create(waiting, name) for name in (FIRST, SECOND)}, Path(waiting.config)
     config.write_text(re.sub(r"\n +tls:\n +cert: .*\n +key: .*", "", config.read_text()))  # the utility makes its own
     first = resume(waiting, second_base_url=addresses[SECOND])
@@ -128,27 +94,81 @@ def test_each_comes_back_once_its_address_is_told_and_the_report_tells_of_all(wa
     assert waiting.puts == 0
 
 
-@pytest.mark.parametrize("told", ["in the config", "by --set"])
-def test_what_is_left_names_the_address_where_a_virtual_cluster_is_looked_for_by_now(
-    waiting: Operator, told: str
+def test_where_what_came_back_does_not_start_the_line_that_goes_on_with_the_rest_is_kept(lost_all: Operator) -> None:
+    lost_all.lab.break_("commands", "command-fails-in-parent")
+    said = lost_all(*RESTORE, "--then-start", "--yes")
+    assert said.code == 1
+    assert "Failed to perform ImportKdcAccountManagerCredentials" in said.err
+    rest = rf"`maint playbook resume \S+ --set vc\.{FIRST}\.base_url=… --set vc\.{SECOND}\.base_url=…`"
+    assert re.search(rf"hint: .*`maint playbook resume \S+`; then {rest}", said.err), said.err
+
+
+def test_what_makes_no_sense_is_refused_and_what_is_left_names_the_address_where_one_is_looked_for_by_now(
+    waiting: Operator,
 ) -> None:
     config, (was, *_) = Path(waiting.config), addresses_left(waiting("playbook", "resume", "--dry-run"))
-    new = create(waiting, FIRST)
-    if told == "in the config":
-        config.write_text(config.read_text().replace(was, new))
-    words = ["--set", f"vc.{FIRST}.base_url={new}"] if told == "by --set" else []
-    said = waiting("playbook", "resume", "--dry-run", *words)
-    assert said.code == 0, said.err
-    assert new in addresses_left(said) and was not in said.out
-    shown = waiting("playbook", "resume", "--dry-run", "-o", "json", *words)
-    assert f"find it at {new}" in shown.out and f"find it at {was}" not in shown.out
+    text = config.read_text()
+    address = create(waiting, FIRST)
+    for told in (["--set", f"vc.{FIRST}.base_url={address}"], []):
+        if not told:
+            config.write_text(config.read_text().replace(was, address))
+        said = waiting("playbook", "resume", "--dry-run", *told)
+        assert said.code == 0, said.err
+        assert address in addresses_left(said) and was not in said.out
+        shown = waiting("playbook", "resume", "--dry-run", "-o", "json", *told)
+        assert f"find it at {address}" in shown.out and f"find it at {was}" not in shown.out
+    config.write_text(text)
+    other = create(waiting, SECOND)
+    before = journal_text(waiting)
+    waiting.forget_requests()
+    wrong = {
+        f"vc.nobody.base_url={address}": (3, "did you mean"),
+        f"vc.{FIRST}.base_ur={address}": (3, "base_url"),
+        f"cluster={FIRST}": (3, "vc.NAME"),
+        f"vc.{FIRST}.base_url={address.removesuffix('/api/v1')}": (3, "/dex/api/v1"),
+        f"vc.{FIRST}.base_url=http://elsewhere.example/dex/api/v1": (3, "https://"),
+        f"vc.{FIRST}.skip=perhaps": (3, "true or false"),
+        f"vc.{FIRST}.ca=/nowhere": (3, "no such file"),
+        f"vc.{FIRST}.base_url={address.replace('https://', 'https://x')}": (5, "nothing answers"),
+        f"vc.{FIRST}.base_url": (2, "key=value"),
+    }
+    for words, (code, told) in wrong.items():
+        said = waiting("playbook", "resume", "--set", words)
+        assert (said.code, told in said.err) == (code, True), (words, said.err)
+    both = ["--set", f"vc.{FIRST}.base_url={other}", "--set", f"vc.{SECOND}.base_url={other}"]
+    assert waiting("playbook", "resume", *both).code == 5
+    assert journal_text(waiting) == before
+    assert waiting.sent == []
 
 
 def addresses_left(said: Said) -> list[str]:
     return re.findall(r"find it at (\S+/dex/api/v1)", said.out)
 
 
-def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_anew(waiting: Operator) -> None:
+def test_the_address_of_another_virtual_cluster_changes_nothing_in_it_also_where_nobody_can_look_into_it_yet(
+    waiting: Operator,
+) -> None:
+    config, service = Path(waiting.config).read_text(), waiting.lab.service
+    assert service
+    for more in ({"initialised": True}, {"loaded": True, "initialised": True}, {}):
+        address = create(waiting, "spare", **more)
+        Path(waiting.config).write_text(config)  # which does not know it
+        if not more:
+            cluster(waiting, "spare").put_secret("etl---user-krb5-secret", {"etl---user-krb5-secret": b"theirs"})
+        secrets, held = dict(cluster(waiting, "spare").secrets), jobs(waiting, "spare")
+        waiting.forget_requests()
+        said = resume(waiting, first_base_url=address, second_skip="true")
+        assert (said.code, "it calls itself spare" in said.err) == (5, True), (more, said.err)
+        assert not more or f"--set vc.{FIRST}.confirmed=true" in said.err, said.err
+        assert (jobs(waiting, "spare"), not more or waiting.sent == []) == (held, True), more
+        assert dict(cluster(waiting, "spare").secrets) == secrets, more
+        service.delete("spare")
+        Path(waiting.config).write_text(config)
+
+
+def test_where_names_are_taken_nothing_is_touched_and_one_that_holds_something_else_wants_the_operators_word(
+    waiting: Operator,
+) -> None:
     address = create(waiting, FIRST, loaded=True, initialised=True)
     held = jobs(waiting, FIRST)
     waiting.forget_requests()
@@ -158,16 +178,21 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert (jobs(waiting, FIRST), waiting.sent) == (held, [])
     assert waiting.lab.service
     waiting.lab.service.delete(FIRST)
-    address = create(waiting, FIRST, initialised=True)
+    address = create(waiting, FIRST, initialised=True)  # another address begins anew
+    cluster(waiting, FIRST).jobs.put("theirs", {"name": "theirs", "type": "spark", "schedule": {"enabled": False}})
+    waiting.forget_requests()
+    said = resume(waiting, first_base_url=address)
+    assert (said.code, "it holds what the snapshot does not know: theirs" in said.err) == (5, True), said.err
+    assert (list(jobs(waiting, FIRST)), waiting.sent) == (["theirs"], [])
     waiting.lab.world.faults.add("jobs", "vc-html-200")  # somebody answers there, and it is not a jobs API yet
-    said = resume(waiting, first_base_url=address, first_initialised="true")
+    said = resume(waiting, first_confirmed="true", first_initialised="true")
     assert (said.code, f"{FIRST} is not ready" in said.err, "playbook resume" in said.err) == (1, True, True), said.err
-    assert jobs(waiting, FIRST) == {}
+    assert list(jobs(waiting, FIRST)) == ["theirs"]
     said = resume(waiting)
     assert said.code == 7, said.err
     assert "Its users have their Kerberos secrets: not needed" in said.err  # the control plane saw to it, as was said
     assert f"{SECOND} is left out" in said.err
-    assert len(jobs(waiting, FIRST)) == 8
+    assert len(jobs(waiting, FIRST)) == 9
     command = f"playbook run recover-virtual-clusters --set virtual_clusters={SECOND}"
     assert "left out" in report(waiting) and f"`maint {command} --site lab`" in report(waiting)
     again = waiting(*command.split(), "--yes")
@@ -175,44 +200,6 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert f"--set vc.{SECOND}.base_url=…" in again.err
     said = resume(waiting, second_base_url=create(waiting, SECOND))
     assert (said.code, list(jobs(waiting, SECOND))) == (0, ["report"]), said.err
-
-
-@pytest.mark.parametrize("loaded", [False, True])
-def test_the_address_of_another_virtual_cluster_changes_nothing_in_it(waiting: Operator, loaded: bool) -> None:
-    config = Path(waiting.config).read_text()
-    address = create(waiting, "spare", loaded=loaded, initialised=True)
-    Path(waiting.config).write_text(config)  # which does not know it
-    secrets = dict(cluster(waiting, "spare").secrets)
-    held = jobs(waiting, "spare")
-    waiting.forget_requests()
-    said = resume(waiting, first_base_url=address, second_skip="true")
-    assert (said.code, "it calls itself spare" in said.err) == (5, True), said.err
-    assert f"--set vc.{FIRST}.confirmed=true" in said.err
-    assert (jobs(waiting, "spare"), waiting.sent) == (held, [])
-    assert dict(cluster(waiting, "spare").secrets) == secrets
-
-
-def test_one_of_another_name_that_nobody_can_look_into_yet_keeps_its_users_secrets(waiting: Operator) -> None:
-    config = Path(waiting.config).read_text()
-    address = create(waiting, "spare")
-    Path(waiting.config).write_text(config)
-    cluster(waiting, "spare").put_secret("etl---user-krb5-secret", {"etl---user-krb5-secret": b"theirs"})
-    secrets = dict(cluster(waiting, "spare").secrets)
-    said = resume(waiting, first_base_url=address, second_skip="true")
-    assert (said.code, "it calls itself spare" in said.err) == (5, True), said.err
-    assert (dict(cluster(waiting, "spare").secrets), jobs(waiting, "spare")) == (secrets, {})
-
-
-def test_a_virtual_cluster_of_that_name_that_holds_something_else_wants_the_operators_word(waiting: Operator) -> None:
-    address = create(waiting, FIRST, initialised=True)
-    cluster(waiting, FIRST).jobs.put("theirs", {"name": "theirs", "type": "spark", "schedule": {"enabled": False}})
-    waiting.forget_requests()
-    said = resume(waiting, first_base_url=address, second_skip="true")
-    assert (said.code, "it holds what the snapshot does not know: theirs" in said.err) == (5, True), said.err
-    assert (list(jobs(waiting, FIRST)), waiting.sent) == (["theirs"], [])
-    said = resume(waiting, first_confirmed="true")
-    assert said.code == 7, said.err
-    assert len(jobs(waiting, FIRST)) == 9
 
 
 def test_a_virtual_cluster_that_was_not_lost_is_left_as_it_is(standing: Operator) -> None:

@@ -16,7 +16,7 @@ def put(operator: Operator, *words: str) -> Said:
     return operator("manager", "restore", "--confirm", SITE, *words)
 
 
-def test_a_damaged_snapshot_is_never_put_whatever_is_lifted(loaded):
+def test_a_damaged_or_redacted_snapshot_is_never_put_whatever_is_asked_or_lifted(loaded):
     snapshot = snapshots(loaded)[0]["id"]
     damage(loaded, snapshot)
     for more in ((), ("--no-safety-net", "in a hurry")):
@@ -24,9 +24,6 @@ def test_a_damaged_snapshot_is_never_put_whatever_is_lifted(loaded):
         assert said.code == 5, said.err
         assert "is not what was stored" in said.err
     assert loaded.puts == 0
-
-
-def test_a_redacted_snapshot_is_never_put_whatever_is_asked_or_lifted(loaded):
     assert loaded("backup", "create").code == 7
     audit_only = snapshots(loaded)[-1]["id"]
     said = put(loaded, "--snapshot", audit_only, "--no-safety-net", "in a hurry")
@@ -35,32 +32,12 @@ def test_a_redacted_snapshot_is_never_put_whatever_is_asked_or_lifted(loaded):
     assert (loaded.restore("--snapshot", audit_only).code, loaded.sent) == (5, [])
 
 
-def test_the_snapshot_to_be_put_proves_the_stop_and_what_was_there_is_kept_through_the_window_restorable(loaded):
-    said = put(loaded, "--open-window")
-    assert said.code == 0, said.err
-    assert [line.split("?")[0].rpartition("/")[2] for line in loaded.sent] == ["stop", "stop", "deployment"]
-    assert purposes(loaded) == ["backup", "safety"]
-    assert (snapshots(loaded)[-1]["restorable"], loaded.window) == (True, False)
-
-
-def test_the_safety_copy_of_an_empty_manager_is_a_formality(lost):
-    said = lost.restore("-v")
-    assert said.code == 0, said.err
-    assert purposes(lost) == ["backup", "safety"]
-    assert "audit-only: no cluster and no host is in it, so nothing to restore" in said.err
-    assert "redacts" not in said.err
-
-
-def test_without_a_safety_net_nothing_is_kept(lost):
-    said = lost.restore("--no-safety-net", "it is empty")
-    assert said.code == 0, said.err
-    assert purposes(lost) == ["backup"]
-    assert lost.journal()[0]["options"]["no_safety_net"] == "it is empty"
-
-
 def test_a_restore_that_is_taken_up_proves_no_less_and_keeps_what_was_there_once_and_what_changed_meanwhile(lost):
     lost.lab.break_("restore", "put-fails")
-    assert lost.restore().code == 1
+    said = lost.restore("-v")
+    assert said.code == 1, said.err
+    assert "audit-only: no cluster and no host is in it, so nothing to restore" in said.err  # a formality
+    assert "redacts" not in said.err
     lost.lab.break_("restore", "put-fails")
     assert lost("playbook", "resume").code == 1
     assert purposes(lost) == ["backup", "safety"]
@@ -98,18 +75,27 @@ def test_a_restore_that_is_taken_up_proves_no_less_and_keeps_what_was_there_once
     assert f"the state before is safety snapshot {snapshots(lost)[-1]['id']}" in said.err
 
 
-def test_a_restore_that_is_taken_up_sends_nothing_while_a_cluster_runs_that_somebody_has_started_meanwhile(loaded):
+def test_the_snapshot_to_be_put_proves_the_stop_what_was_there_is_kept_and_nothing_is_sent_while_a_cluster_runs(
+    loaded,
+):
     loaded.lab.break_("restore", "put-fails")
     with loaded.lab.world.lock:  # so that it is not in force already
         loaded.lab.world.deployment["managerSettings"]["items"][0]["value"] = "another"
-    assert put(loaded).code == 1
-    assert loaded("cluster", "start", "base", "--yes").code == 0
+    said = put(loaded, "--open-window")
+    assert said.code == 1, said.err
+    assert [line.split("?")[0].rpartition("/")[2] for line in loaded.sent] == ["stop", "stop", "deployment"]
+    assert purposes(loaded) == ["backup", "safety"]
+    assert (snapshots(loaded)[-1]["restorable"], loaded.window) == (True, False)
+    assert loaded("cluster", "start", "base", "--yes").code == 0  # somebody has started it meanwhile
     loaded.forget_requests()
     said = loaded("playbook", "resume")
     assert said.code == 5, said.err
     assert "clusters that are about to be replaced are not at rest" in said.err
     assert "hint: `maint cluster stop base`, then again" in said.err
     assert loaded.puts == 0
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    said = loaded("playbook", "resume")
+    assert (said.code, loaded.puts, purposes(loaded)) == (0, 1, ["backup", "safety"]), said.err
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,3 +113,5 @@ def test_a_store_that_takes_no_safety_snapshot_stops_with_the_way_that_goes_with
     assert said.err.index("no-safety-net") > said.err.index("hint:")
     again = lost.restore("--no-safety-net", "the store is read-only")
     assert (again.code, lost.puts) == (0, 1), again.err
+    assert purposes(lost) == ["backup"]
+    assert lost.journal()[0]["options"]["no_safety_net"] == "the store is read-only"
