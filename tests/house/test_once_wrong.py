@@ -99,7 +99,7 @@ a stored file that had rotted was claimed as verified
 a clock three hours ahead had a deployment sent twice, and nobody could say what became of it
     steps/test_disaster_recovery.py::test_an_answer_that_never_came_gets_a_further_deployment_only_from_resume_after_a_restart_of_its_own
     steps/test_disaster_recovery.py::test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer_and_does_for_each_deployment_anew
-    steps/test_answered.py::test_what_a_person_answers_is_done_without_a_restart
+    steps/test_answered.py::test_a_host_that_did_not_say_what_runs_there_proves_no_restart_and_what_a_person_answers_is_done_without_one
 a second machine pruned the snapshot that another's restore needed, and saw no window of another
     snapshots/test_prune.py::test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended
     steps/test_disaster_recovery.py::test_a_restore_that_was_refused_shows_no_secret_leaves_all_as_it_was_and_holds_its_snapshot_until_done_or_given_up
@@ -471,7 +471,7 @@ a runbook could neither check hosts, ask, tell nor change services
     steps/hosts/test_check.py::test_what_is_wrong_stops_the_run_and_names_check_and_host
     steps/flow/test_approval.py::test_a_run_under_a_timer_is_approved_from_a_terminal_and_taken_up
     steps/flow/test_notify.py::test_it_tells_all_and_what_does_not_arrive_fails_nothing
-    steps/services/test_services.py::test_a_service_is_stopped_started_and_restarted_once_each
+    steps/services/test_services.py::test_a_service_also_the_monitoring_is_stopped_started_restarted_and_refreshed_once_each
     engine/test_hooks.py::test_programs_run_before_and_after_and_stand_in_the_journal
 mistakes were told one a round
     cli/playbooks/test_writing.py::test_all_mistakes_of_all_files_are_told_at_once_with_their_places
@@ -523,13 +523,13 @@ sister commands took different options
 # What an expert would miss
 a restored platform had no Kerberos credentials, and nothing said so
     steps/services/test_credentials.py::test_credentials_are_made_before_the_platform_starts_and_the_password_is_kept_nowhere
-    steps/services/test_credentials.py::test_the_restore_plan_says_what_the_snapshot_does_not_cover
+    restore/test_plan.py::test_the_plan_tells_endpoints_secrets_hosts_snapshot_and_by_meaning_what_would_be_lost_by_reads_alone
 the database and the certificates of the manager could not be kept
     snapshots/parts/test_database.py::test_a_dump_is_taken_where_it_is_asked_for_sealed_verified_said_and_its_password_is_nowhere
     snapshots/parts/test_host_files.py::test_a_lost_certmanager_comes_back_before_the_restart_and_lost_options_without_the_line_of_the_window
 what a snapshot does not cover stood on one page alone
     snapshots/parts/test_further.py::test_the_recipe_beside_a_snapshot_says_all_that_it_does_not_cover
-    steps/services/test_credentials.py::test_the_restore_plan_says_what_the_snapshot_does_not_cover
+    restore/test_plan.py::test_the_plan_tells_endpoints_secrets_hosts_snapshot_and_by_meaning_what_would_be_lost_by_reads_alone
 # The lab's truth
 an exception in a handler of the lab hung its client
     lab/manager/test_truth.py::test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body

@@ -58,6 +58,7 @@ def test_the_plan_tells_endpoints_secrets_hosts_snapshot_and_by_meaning_what_wou
     for user in loaded.lab.world.deployment["users"]:
         assert str(user.get("pwSalt", "nothing")) not in said.out
         assert str(user.get("pwHash", "nothing")) not in said.out
+    assert any("Kerberos credentials" in words for words in plan["uncovered"])
     change_rack(loaded, "/elsewhere")
     with loaded.lab.world.lock:
         loaded.lab.world.deployment["hosts"] += [
@@ -74,6 +75,7 @@ def test_the_plan_tells_endpoints_secrets_hosts_snapshot_and_by_meaning_what_wou
     assert "30 places lost, 1 changed" in text
     assert text.count("→ nothing") == 20 and "/rackId" not in text  # what would go comes first
     assert "and 11 more" in text
+    assert "Kerberos credentials" in text  # which the snapshot does not cover
     path = loaded.lab.folder / "backups" / SITE / plan["snapshot"]["id"] / "manifest.json"
     path.chmod(0o600)
     path.write_bytes(path.read_bytes() + b" ")  # damaged

@@ -61,8 +61,24 @@ def lapse(shared: Path, seconds: int) -> None:
         os.utime(row, (then, then))
 
 
-def test_another_machine_waits_for_the_lease_then_resumes_the_run_and_closes_its_window(died):
+def test_another_machine_waits_for_the_lease_with_all_that_changes_the_store_then_resumes_the_run_and_closes_its_window(
+    died,
+):
     here, there, before = died
+    stored = sorted((here.lab.folder / "backups").rglob("*"))
+    (newest,) = (one["id"] for one in there("backup", "list", "-o", "json").json["snapshots"])
+    for words in (
+        ("verify", newest),
+        ("drill", newest),
+        ("heal", newest, "--from", newest),
+        ("list", "--rebuild"),
+        ("create", "--yes"),
+    ):
+        said = there("backup", *words)
+        assert (said.code, "another machine works on site" in said.err) == (6, True), (words, said.err)
+    assert sorted((here.lab.folder / "backups").rglob("*")) == stored
+    said = there("host", "trust", "--yes")  # which changes this machine alone
+    assert said.code == 0, said.err
     refused = there("playbook", "resume")
     assert (refused.code, "lapses in" in refused.err) == (6, True)
     pass_by(here, 400)
@@ -77,6 +93,9 @@ def test_another_machine_waits_for_the_lease_then_resumes_the_run_and_closes_its
     (path,) = (here.lab.folder / "another-state").glob("*/runs/*.jsonl")
     noted = [line for line in map(json.loads, path.read_text().splitlines()) if line.get("key") == "snapshot"]
     assert len(noted) == 2, "which snapshot was being taken is known there: one of each machine"
+    assert there("backup", "verify", newest).code == 0
+    rows = sorted((here.lab.folder / "shared").rglob("lease/0*"))
+    assert '"token":""' in rows[-1].read_text()
 
 
 def test_a_window_closes_though_the_disk_is_too_full_to_tell_other_machines(loaded, monkeypatch):
@@ -109,35 +128,14 @@ def test_the_next_run_of_another_machine_closes_the_window_too(died):
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
 
 
-def test_what_changes_the_store_waits_for_the_lease_and_what_changes_this_machine_alone_does_not(died):
-    here, there, _ = died
-    stored = sorted((here.lab.folder / "backups").rglob("*"))
-    (newest,) = (one["id"] for one in there("backup", "list", "-o", "json").json["snapshots"])
-    for words in (
-        ("verify", newest),
-        ("drill", newest),
-        ("heal", newest, "--from", newest),
-        ("list", "--rebuild"),
-        ("create", "--yes"),
-    ):
-        said = there("backup", *words)
-        assert (said.code, "another machine works on site" in said.err) == (6, True), (words, said.err)
-    assert sorted((here.lab.folder / "backups").rglob("*")) == stored
-    said = there("host", "trust", "--yes")
-    assert said.code == 0, said.err
-    pass_by(here, 400)
-    assert there("backup", "verify", newest).code == 0
-    rows = sorted((here.lab.folder / "shared").rglob("lease/0*"))
-    assert '"token":""' in rows[-1].read_text()
-
-
 GUARDED = ("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01", "--open-window")
 EXPORT = ("backup", "create", "--open-window", "--yes")
 
 
-@pytest.mark.parametrize("key", [True, False], ids=["with a key", "without a key"])
 @pytest.mark.parametrize(
-    ("words", "place"), [(GUARDED, guards), (EXPORT, snapshot)], ids=["of a guard", "of an export"]
+    ("words", "place", "key"),
+    [(GUARDED, guards, True), (EXPORT, snapshot, True), (EXPORT, snapshot, False)],
+    ids=["of a guard", "of an export", "of an export, without a key"],
 )
 def test_a_machine_that_slept_in_its_window_leaves_that_of_the_one_that_took_over(
     loaded, monkeypatch, words, place, key

@@ -27,7 +27,7 @@ def run(operator, tmp_path, do, confirm="", **given):
     return operator("playbook", "run", str(path), "--yes", *(("--confirm", confirm) if confirm else ()), "-o", "json")
 
 
-def test_a_service_is_stopped_started_and_restarted_once_each(loaded):
+def test_a_service_also_the_monitoring_is_stopped_started_restarted_and_refreshed_once_each(loaded):
     for verb, state in (("stop", "STOPPED"), ("start", "STARTED"), ("restart", "STARTED")):
         loaded.forget_requests()
         said = loaded("service", verb, "hive", "--yes")
@@ -36,6 +36,13 @@ def test_a_service_is_stopped_started_and_restarted_once_each(loaded):
     loaded.forget_requests()
     assert loaded("service", "start", "hive", "--yes").code == 0
     assert loaded.sent == []  # it runs already
+    said = loaded("service", "stop", "hvie", "--yes", "-o", "json")
+    assert (said.code, said.error["hint"]) == (2, "did you mean 'hive'?")
+    assert loaded("service", "refresh", "hdfs", "--yes").code == 0
+    assert loaded.sent == [f"POST {HDFS}/roleCommands/refresh"]  # to the roles that know it
+    assert loaded("service", "refresh", "zookeeper", "--yes").code == 5
+    assert loaded("service", "restart", "mgmt", "--yes").code == 0
+    assert "POST /api/v45/cm/service/commands/restart" in loaded.sent
 
 
 @pytest.mark.parametrize("kind", ["service", "role"])
@@ -58,22 +65,14 @@ def test_what_somebody_deletes_after_the_plan_needs_no_stop(loaded, tmp_path, mo
     assert action["outcome"] == "unchanged" and action["detail"].endswith("of base is gone already")
 
 
-def test_the_monitoring_service_is_one_too(loaded):
-    assert loaded("service", "restart", "mgmt", "--yes").code == 0
-    assert "POST /api/v45/cm/service/commands/restart" in loaded.sent
-
-
-def test_a_service_that_does_not_stop_fails_with_the_reason_of_the_child(loaded):
+def test_a_service_that_does_not_stop_fails_with_the_reason_of_the_child_and_the_run_which_resume_alone_does_not_find(
+    loaded,
+):
     loaded.lab.break_("services", "command-fails-in-child")
     said = loaded("service", "stop", "hive", "--yes", "-o", "json")
     assert said.code == 1
     assert "role's log" in said.error["detail"][0]
     assert states(loaded)["hive"] == "STARTED"
-
-
-def test_the_hint_of_a_one_off_command_names_the_run_which_resume_alone_does_not_find(loaded):
-    loaded.lab.break_("services", "command-fails-in-child")
-    said = loaded("service", "stop", "hive", "--yes", "-o", "json")
     ways = re.findall(r"`(maint playbook resume.*?)`", said.error["hint"])
     assert ways == [f"maint playbook resume {loaded.run_of(said)['id']}"], said.error["hint"]
     alone = loaded("playbook", "resume", "-o", "json")
@@ -114,17 +113,6 @@ def test_a_restart_that_the_manager_has_forgotten_is_sent_again_on_resume(make):
     assert (said.code, loaded.sent) == (0, [f"{SERVICE}/restart"] * 2), said.err
 
 
-def test_a_name_that_no_service_has_is_refused_with_the_one_that_was_meant(loaded):
-    said = loaded("service", "stop", "hvie", "--yes", "-o", "json")
-    assert (said.code, said.error["hint"]) == (2, "did you mean 'hive'?")
-
-
-def test_a_refresh_goes_to_the_roles_that_know_it(loaded):
-    assert loaded("service", "refresh", "hdfs", "--yes").code == 0
-    assert loaded.sent == [f"POST {HDFS}/roleCommands/refresh"]
-    assert loaded("service", "refresh", "zookeeper", "--yes").code == 5
-
-
 @pytest.mark.parametrize(("method", "words"), [("role_command", "began nothing"), ("command", "no longer knows")])
 def test_a_refresh_of_which_the_manager_says_nothing_is_not_called_done(make, monkeypatch, method, words):
     operator = make(command_seconds="1")
@@ -134,14 +122,13 @@ def test_a_refresh_of_which_the_manager_says_nothing_is_not_called_done(make, mo
     assert (said.code, words in str(said.error["detail"])) == (1, True), said.err
 
 
-def test_roles_are_restarted_one_after_the_other(loaded, tmp_path):
+def test_roles_are_restarted_one_after_the_other_and_go_into_maintenance_mode_and_out_of_it(
+    loaded, tmp_path, monkeypatch
+):
     said = run(loaded, tmp_path, "role.restart", service="hdfs", type="DATANODE")
     assert said.code == 0, said.err
     assert len(said.json["actions"]) > 1
     assert loaded.sent == [f"POST {HDFS}/roleCommands/restart"] * len(said.json["actions"])
-
-
-def test_roles_go_into_maintenance_mode_and_out_of_it(loaded, tmp_path):
     given = {"service": "hdfs", "type": "NAMENODE"}
     outcomes = []
     for on in (True, True, False):
@@ -149,12 +136,9 @@ def test_roles_go_into_maintenance_mode_and_out_of_it(loaded, tmp_path):
         assert said.code == 0, said.err
         outcomes += [{one["outcome"] for one in said.json["actions"]}]
     assert outcomes == [{"done"}, {"unchanged"}, {"done"}]
-
-
-def test_a_role_that_is_not_in_maintenance_mode_though_the_manager_says_so_fails(loaded, tmp_path, monkeypatch):
     nothing = SimpleNamespace(key="nothing", ref={})
     monkeypatch.setattr("maint.lab.manager.api.commands.entity_of", lambda *_: nothing)
-    said = run(loaded, tmp_path, "role.maintenance", service="hdfs", type="NAMENODE", on=True)
+    said = run(loaded, tmp_path, "role.maintenance", **given, on=True)  # it is not, though the manager says so
     assert (said.code, "is not in maintenance mode" in said.err) == (1, True), said.err
 
 
@@ -177,16 +161,20 @@ COMMANDS = {
 }
 
 
-def test_any_command_is_sent_by_its_name_and_waited_for(loaded, tmp_path):
+def test_any_command_is_sent_by_its_name_and_waited_for_says_why_it_fails_and_asks_for_a_name_where_it_sounds_harmful(
+    loaded, tmp_path
+):
     for which, (given, call) in COMMANDS.items():
         said = run(loaded, tmp_path, "command.run", **given)
         assert (said.code, loaded.sent) == (0, [call]), (which, said.err)
-
-
-def test_a_command_that_sounds_harmful_asks_for_a_name(loaded, tmp_path):
     assert run(loaded, tmp_path, "command.run", service="yarn", name="yarnFormatStateStore").code == 5
     assert loaded.sent == []
     assert run(loaded, tmp_path, "command.run", cluster="base", name="stop").code == 5  # has guards of its own
+    loaded.lab.break_("services", "command-fails-in-child")
+    said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRollEdits")
+    assert (said.code, "role's log" in said.error["detail"][0]) == (1, True)
+    said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRolEdits", confirm="hdfs")
+    assert (said.code, "/static/apidocs" in said.error["hint"]) == (1, True)
 
 
 ABOUT = (  # what is about a cluster, or about what it has
@@ -221,14 +209,6 @@ def test_no_command_goes_to_a_cluster_that_was_made_anew_since_the_plan(loaded, 
         said = loaded("playbook", "resume", run_)
         assert (said.code, loaded.sent) == (5, []), (kind, which, said.err)
         assert "cluster base is another one than the plan was made for" in said.err, (kind, which)
-
-
-def test_a_command_that_fails_in_a_child_says_why(loaded, tmp_path):
-    loaded.lab.break_("services", "command-fails-in-child")
-    said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRollEdits")
-    assert (said.code, "role's log" in said.error["detail"][0]) == (1, True)
-    said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRolEdits", confirm="hdfs")
-    assert (said.code, "/static/apidocs" in said.error["hint"]) == (1, True)
 
 
 @pytest.mark.parametrize("fault", ["command-answer-lost", "command-fails-in-parent", "command-rejected"])
