@@ -66,9 +66,14 @@ class Breaking(LocalStore):
 
 
 def work(folder: Path, at: int, how: str) -> None:
-    """Carry the playbook out, or take its run up, on a machine whose store breaks; the failure is foreseen."""
+    """Be a machine whose store breaks, and that is killed with it."""
     begun(folder)
     STEPS[Sealing.kind] = Sealing()
+    carry_out(folder, at, how)
+
+
+def carry_out(folder: Path, at: int, how: str) -> None:
+    """Carry the playbook out, or take its run up, on a machine whose store breaks; the failure is foreseen."""
     one = machine(folder, "one")
     one.site.__dict__["shared"] = Breaking(folder / "shared", at, how)
     past = past_runs.unfinished(one.site.state)
@@ -79,9 +84,12 @@ def work(folder: Path, at: int, how: str) -> None:
 
 def cut(folder: Path, at: int, how: str) -> str:
     """Let the first machine work until its store breaks; return the run."""
-    process = FORKED.Process(target=work, args=(folder, at, how))
-    process.start()
-    assert ended(process) == (-signal.SIGKILL if how == "killed" else 0), (folder / "said").read_text()
+    if how == "killed":
+        process = FORKED.Process(target=work, args=(folder, at, how))
+        process.start()
+        assert ended(process) == -signal.SIGKILL, (folder / "said").read_text()
+    else:
+        carry_out(folder, at, how)
     (path,) = (folder / "one/runs").glob("*.jsonl")
     return path.stem
 

@@ -100,36 +100,33 @@ def test_the_old_file_comes_back_when_a_later_step_fails_and_it_is_nowhere_in_cl
     assert b"password" not in kept
 
 
-def test_only_what_a_run_replaced_is_put_back(hosts):
+def test_only_what_a_run_replaced_is_put_back_by_the_step_that_who_wants_it_undone_is_told(hosts):
     assert hosts.play(put(hosts, b"1")).code == 0
     assert hosts.play(put(hosts, b"2")).code == 0
     replaced = hosts("playbook", "history", "-o", "json").json["runs"][-1]["id"]
     back = {"hosts": [hosts.names[0]], "path": f"{hosts.folder}/file"}
+    said = hosts("playbook", "undo", replaced, "--yes", "-o", "json")
+    assert (said.code, f"`host.put_back` and `run: {replaced}`" in said.error["hint"]) == (5, True), said.err
     assert outcomes(hosts.play({"do": "host.put_back", "with": back})) == ["skipped"]
     assert hosts.file(f"{hosts.folder}/file").read_bytes() == b"2"
     assert hosts.play({"do": "host.put_back", "with": {**back, "run": replaced}}).code == 0
     assert hosts.file(f"{hosts.folder}/file").read_bytes() == b"1"
 
 
-def test_who_wants_a_run_undone_that_replaced_a_file_is_told_the_step_that_puts_it_back(hosts):
-    assert hosts.play(put(hosts, b"1")).code == 0
-    replaced = hosts.play(put(hosts, b"2")).json["run"]
-    said = hosts("playbook", "undo", replaced, "--yes", "-o", "json")
-    assert (said.code, f"`host.put_back` and `run: {replaced}`" in said.error["hint"]) == (5, True), said.err
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"path": "relative"}, {"path": "/a/../b"}, {"path": "/a\nb"}, {"path": "/a/"}, {"mode": "rw-r--r--"},
-     {"mode": "0999"}, {"owner": "root; reboot"}, {"group": "-R"}, {"file": "relative"},
-     {"file": "/nowhere/at/all"}, {"hosts": ["nobody"]}],
+WRONG = (
+    {"path": "relative"}, {"path": "/a/../b"}, {"path": "/a\nb"}, {"path": "/a/"}, {"mode": "rw-r--r--"},
+    {"mode": "0999"}, {"owner": "root; reboot"}, {"group": "-R"}, {"file": "relative"}, {"file": "/nowhere/at/all"},
+    {"hosts": ["nobody"]},
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_before_a_host_is_asked(hosts, wrong):
-    step = put(hosts, b"x")
-    step["with"] |= wrong
-    said = hosts.play(step)
-    assert said.code == 3, said.err
-    assert hosts.listed(hosts.folder) == []
+
+
+def test_what_makes_no_sense_is_refused_before_a_host_is_asked(hosts):
+    for wrong in WRONG:
+        step = put(hosts, b"x")
+        step["with"] |= wrong
+        said = hosts.play(step)
+        assert said.code == 3, (wrong, said.err)
+        assert hosts.listed(hosts.folder) == [], wrong
 
 
 def test_a_folder_a_missing_folder_and_a_missing_file_are_named(hosts):
@@ -159,14 +156,7 @@ def test_a_full_disk_where_a_file_is_to_be_fetched_is_answered_with_room_and_a_m
     assert (hosts.local / "deep/big").read_bytes() == bytes(100_000)
 
 
-def test_a_folder_where_a_file_is_to_be_fetched_is_named_and_no_bug(hosts):
-    hosts.file(f"{hosts.folder}/file").write_bytes(b"theirs")
-    (hosts.local / "fetched").mkdir()
-    said = hosts.play(fetch(hosts, replace=True))
-    assert (said.code, "fetched cannot be looked at: Is a directory" in said.err) == (1, True), said.err
-
-
-def test_another_local_file_is_only_replaced_where_that_is_said(hosts):
+def test_another_local_file_is_only_replaced_where_that_is_said_and_a_folder_in_its_place_is_named(hosts):
     (hosts.local / "fetched").write_bytes(b"mine")
     hosts.file(f"{hosts.folder}/file").write_bytes(b"theirs")
     said = hosts.play(fetch(hosts))
@@ -178,6 +168,10 @@ def test_another_local_file_is_only_replaced_where_that_is_said(hosts):
     (hosts.local / "fetched").unlink()
     assert hosts.play(fetch(hosts, mode="")).code == 0  # as where none is given
     assert (hosts.local / "fetched").stat().st_mode & 0o777 == 0o600
+    (hosts.local / "fetched").unlink()
+    (hosts.local / "fetched").mkdir()
+    said = hosts.play(fetch(hosts, replace=True))
+    assert (said.code, "fetched cannot be looked at: Is a directory" in said.err) == (1, True), said.err
 
 
 def test_one_host_that_fails_hides_no_other(hosts):
