@@ -59,7 +59,9 @@ def test_a_fresh_virtual_cluster_is_initialised_and_runs_jobs(keeper):
     assert keeper.private == []
 
 
-def test_the_configured_certificate_is_installed_for_both_names_and_once(keeper):
+def test_the_configured_certificate_is_installed_for_both_names_and_once_and_what_it_replaces_is_sealed_and_comes_back(
+    keeper,
+):
     given(keeper, issued(keeper, names(keeper)))
     plan = keeper(*INIT, "--dry-run", "-o", "json").json["plan"]["actions"][0]
     assert plan["effect"] == "CHANGE"
@@ -70,11 +72,6 @@ def test_the_configured_certificate_is_installed_for_both_names_and_once(keeper)
     heard = len(keeper.heard)
     assert keeper(*INIT).code == 0, "nothing to be done needs no answer"
     assert not any("cde-utils" in line and "init-virtual" in line for line in keeper.heard[heard:])
-
-
-def test_the_certificates_that_another_one_replaces_are_sealed_with_their_keys_and_come_back(keeper):
-    given(keeper, issued(keeper, names(keeper)))
-    assert keeper(*INIT, "--yes").code == 0
     kubernetes = keeper.lab.kubernetes
     before = kubernetes.secrets(kubernetes.base)
     given(keeper, issued(keeper, names(keeper)))
@@ -85,7 +82,7 @@ def test_the_certificates_that_another_one_replaces_are_sealed_with_their_keys_a
     assert replaced != before
     back = keeper("vc", "undo", run_of(said), "--yes")
     assert back.code == 0, back.err
-    assert kubernetes.secrets(kubernetes.base) == before
+    assert kubernetes.secrets(kubernetes.base) == before  # with their keys
     assert keeper("vc", "undo", run_of(back), "--yes").code == 0
     assert kubernetes.secrets(kubernetes.base) == replaced
 
@@ -155,24 +152,12 @@ def test_without_one_the_utility_makes_its_own_and_the_name_is_asked_for(keeper)
     assert (again.code, "`--renew`" in again.err) == (0, True)
 
 
-def test_who_trusts_a_self_made_certificate_gets_in_after_it_was_undone_too(keeper):
-    del keeper.vc()["tls"]
-    assert keeper(*INIT, "--confirm", FIRST).code == 0
-    before, kept = held(keeper), keeper.state / "certificates" / f"{FIRST}.pem"
-    keeper.vc()["ca"] = str(kept)
-    renewed = keeper(*INIT, "--renew", "--confirm", FIRST)
-    assert renewed.code == 0, renewed.err
-    back = keeper("vc", "undo", run_of(renewed), "--yes")
-    assert (back.code, held(keeper)) == (0, before), back.err
-    assert keeper("vc", "status", "--vc", FIRST).code == 0
-    assert "its host shows it" in back.err and f"{kept} names it, too" in back.err
-
-
 @pytest.fixture
 def renewed(keeper):
-    """The run that replaced a self-made certificate, which alone is trusted."""
+    """The run that replaced a self-made certificate, which alone is trusted; the keeper knows what was held before."""
     del keeper.vc()["tls"]
     assert keeper(*INIT, "--confirm", FIRST).code == 0
+    keeper.before = held(keeper)
     keeper.vc()["ca"] = str(keeper.state / "certificates" / f"{FIRST}.pem")
     said = keeper(*INIT, "--renew", "--confirm", FIRST)
     assert said.code == 0, said.err
@@ -194,7 +179,7 @@ def test_a_certificate_that_came_back_and_is_not_shown_stays_so_however_often_it
     assert keeper("vc", "status", "--vc", FIRST).code == 0
 
 
-def test_an_undo_that_is_ended_before_its_certificate_is_trusted_here_is_made_good_by_the_next(
+def test_who_trusts_a_self_made_certificate_gets_in_after_it_was_undone_too_also_where_the_undo_was_ended_before(
     keeper, renewed, monkeypatch
 ):
     def struck(*_):
@@ -205,6 +190,9 @@ def test_an_undo_that_is_ended_before_its_certificate_is_trusted_here_is_made_go
         assert keeper("vc", "undo", renewed, "--yes").code == 128 + signal.SIGTERM
     said = keeper("vc", "undo", renewed, "--yes")
     assert (said.code, said.err.count("names it, too")) == (0, said.err.count(" is back")), said.err
+    kept = keeper.state / "certificates" / f"{FIRST}.pem"
+    assert "its host shows it" in said.err and f"{kept} names it, too" in said.err
+    assert held(keeper) == keeper.before
     assert keeper("vc", "status", "--vc", FIRST).code == 0
 
 
