@@ -137,7 +137,7 @@ a window was believed to be open because its record said so
     steps/test_window.py::test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run_that_is_taken_up
 a killed drill left secrets in clear, and nobody said so
     cli/site/test_doctor.py::test_what_a_killed_drill_left_in_clear_is_shown
-    restore/drill/test_drill.py::test_what_a_killed_drill_leaves_is_swept_by_the_next_one
+    restore/drill/test_drill.py::test_the_evidence_is_a_signed_record_with_the_time_of_each_phase_and_the_next_drill_sweeps_what_a_killed_one_left
 logs of a run could drive the terminal
     adapters/virtual_clusters/test_commands.py::test_the_log_of_a_run_cannot_drive_the_terminal_that_it_is_shown_on
     cli/test_sanitize.py::test_a_log_cannot_drive_a_terminal_and_reaches_a_program_as_it_is
@@ -405,7 +405,7 @@ what an account may not look for on the manager's host was noted as absent, so t
 an export that a server would refuse was called restorable, and a good one with another kind of hash failed its drill
     campaigns/test_restorable.py::test_what_is_called_restorable_is_taken_by_a_server_that_lets_an_administrator_in
     deployment/test_judge.py::test_each_broken_rule_is_named
-    restore/drill/test_drill.py::test_an_account_whose_hash_is_of_a_kind_without_a_salt_comes_back
+    restore/drill/test_drill.py::test_the_evidence_is_a_signed_record_with_the_time_of_each_phase_and_the_next_drill_sweeps_what_a_killed_one_left
 # Damage to its own state
 a line written in part was glued to the next one
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
