@@ -1,6 +1,7 @@
 """A restore's plan tells all that matters, and only that very plan is carried out."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,20 @@ def test_whatever_plan_passes_a_damaged_newer_snapshot_over_says_so(loaded: Oper
     assert [told in one["summary"] for one in actions if one["kind"] == "vc.find"] == [True]
     assert told in operator("backup", "drill", "--dry-run").err
     assert told not in operator("backup", "drill", older, "--dry-run").err
+
+
+def test_each_step_that_reads_a_snapshot_names_the_manifest_that_it_was_planned_from(lost: Operator):
+    said = lost("restore", "plan", "-o", "json")
+    assert said.code == 0, said.err
+    named = {
+        one["kind"]
+        for one in said.json["plan"]["actions"]
+        if re.fullmatch("[0-9a-f]{64}", one["facts"].get("manifest", ""))
+    }
+    assert named == {
+        "restore.ready", "license.upload", "deployment.put", "hostfiles.restore", "tls.verify", "truststore.check",
+        "deployment.compare", "vc.find", "vc.recover",
+    }  # fmt: skip
 
 
 def test_on_a_new_machine_a_plan_names_a_newer_snapshot_that_is_gone_without_a_record(loaded):

@@ -1,22 +1,31 @@
 """What a plan says is true when its turn comes: nothing is told of what an earlier step of the same plan changes."""
 
-import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from maint.lab.running import Lab
+from tests.steps.conftest import copy
 from tests.steps.operator import Operator
 
 
+@pytest.fixture(scope="module")
+def still(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """An operator at a manager that nothing changes."""
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("still") / "lab")) as lab:
+        yield Operator(lab)
+
+
 @pytest.fixture
-def lines(loaded: Operator, tmp_path: Path):
+def lines(still: Operator, tmp_path: Path):
     """Return what the plan of a playbook says of each step, given what each does and with which arguments."""
 
     def plan(*steps: str) -> list[str]:
         book = tmp_path / "own.yaml"
         written = [f"  - {{name: N, do: {kind}, with: {{{given}}}}}" for kind, _, given in map(parts, steps)]
         book.write_text("name: own\nsummary: Steps in a row.\nsteps:\n" + "\n".join(written) + "\n")
-        said = loaded("playbook", "plan", str(book), "-o", "json")
+        said = still("playbook", "plan", str(book), "-o", "json")
         assert said.code == 0, said.err
         return [f"{one['effect']} {one['summary']}" for one in said.json["plan"]["actions"]]
 
@@ -73,17 +82,3 @@ def test_what_an_earlier_step_creates_is_not_said_to_be_absent(lines):
     delete = "resource.delete resource: new, if_exists: true"
     assert lines(create, delete)[1] == "CHANGE delete resource new (as step 1 leaves it)"
     assert lines(delete) == ["CHANGE delete resource new (it is not there: nothing to delete)"]
-
-
-def test_each_step_that_reads_a_snapshot_names_the_manifest_that_it_was_planned_from(lost: Operator):
-    said = lost("restore", "plan", "-o", "json")
-    assert said.code == 0, said.err
-    named = {
-        one["kind"]
-        for one in said.json["plan"]["actions"]
-        if re.fullmatch("[0-9a-f]{64}", one["facts"].get("manifest", ""))
-    }
-    assert named == {
-        "restore.ready", "license.upload", "deployment.put", "hostfiles.restore", "tls.verify", "truststore.check",
-        "deployment.compare", "vc.find", "vc.recover",
-    }  # fmt: skip
