@@ -16,13 +16,26 @@ def play(operator, kind, *words, before=()):
     return operator("playbook", "run", str(path), "--yes", "--confirm", "ecs-01", *words)
 
 
-def test_hosts_of_a_cluster_that_runs_are_left_alone(loaded):
+def test_hosts_of_a_cluster_that_runs_or_is_none_are_left_alone_and_what_is_left_of_one_is_named(loaded):
     before = trees(loaded)
     for kind in ("ecs.clean", "ecs.firewall", "ecs.reboot"):
         said = play(loaded, kind)
         assert said.code in (1, 5), (kind, said.err)
         assert "cluster ecs-01 is not at rest, so its hosts are left alone" in said.err, kind
         assert (trees(loaded), loaded.sent) == (before, []), kind
+    said = loaded("playbook", "run", "retire-ecs-cluster", "--set", "cluster=base", "--confirm", "base")
+    assert said.code == 5, said.err
+    assert "cluster base is not an ECS cluster (BASE_CLUSTER, CDH7)" in said.err
+    said = play(loaded, "ecs.verify")
+    assert said.code == 1, said.err
+    for words in (
+        "the manager lists ecs-01",
+        f"{ONE}: /run/k3s",
+        f"{TWO}: /mnt/docker is not empty",
+        "registry (registry:2)",
+    ):
+        assert words in said.err
+    assert did(loaded, ONE) == []
 
 
 def test_hosts_of_a_cluster_that_was_made_anew_since_the_plan_are_left_alone(loaded):
@@ -44,25 +57,6 @@ def test_hosts_of_a_cluster_that_was_made_anew_since_the_plan_are_left_alone(loa
         told = "cluster ecs-01 is another one than the plan was made for" in said.err
         assert (said.code, told) == (5, True), (kind, said.err)
         assert (trees(loaded), loaded.sent) == (before, []), kind
-
-
-def test_what_is_left_of_a_cluster_is_named(loaded):
-    said = play(loaded, "ecs.verify")
-    assert said.code == 1, said.err
-    for words in (
-        "the manager lists ecs-01",
-        f"{ONE}: /run/k3s",
-        f"{TWO}: /mnt/docker is not empty",
-        "registry (registry:2)",
-    ):
-        assert words in said.err
-    assert did(loaded, ONE) == []
-
-
-def test_a_base_cluster_is_not_taken_for_an_ecs_one(loaded):
-    said = loaded("playbook", "run", "retire-ecs-cluster", "--set", "cluster=base", "--confirm", "base")
-    assert said.code == 5, said.err
-    assert "cluster base is not an ECS cluster (BASE_CLUSTER, CDH7)" in said.err
 
 
 def cut_off(operator, host, change):
