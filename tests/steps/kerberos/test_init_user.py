@@ -210,33 +210,23 @@ def test_copies_that_a_killed_run_left_are_wiped_by_the_next_one(owner):
     whole(owner)
 
 
-def test_the_script_is_called_with_absolute_paths_in_a_folder_of_its_own(owner):
-    """A name with blanks or quotes in the script's path does no harm."""
-    machine = owner.lab.machines[MASTER]
+def test_the_script_is_called_with_absolute_paths_in_a_folder_of_its_own_and_without_kinit_it_is_said_and_skipped(
+    owner, tmp_path
+):
+    """A name with blanks or quotes in the script's path does no harm, nor another address that tells no ids."""
+    machine, bare = owner.lab.machines[MASTER], tmp_path / "bin"
     place = "/opt/it's mine/cde-utils.sh"
     machine.files.write(place, machine.files.read("/opt/cloudera/cde-utils.sh"), 0o755)
     owner.vc()["utility"] = place
-    owner.lab.switch("vc-server-side-apply", "no")
-    assert owner(*INIT).code == 0
-    whole(owner)
-    assert run(machine, "ls -A /run | grep maint").out == b""
-
-
-def test_another_virtual_cluster_whose_address_tells_no_ids_is_not_in_the_way(owner):
     clusters = owner.settings["sites"][SITE]["virtual_clusters"]
     clusters.insert(0, {**owner.vc(), "name": "elsewhere", "base_url": "https://10.1.2.3/dex/api/v1"})
-    said = owner(*INIT)
-    assert said.code == 0, said.err
-    whole(owner)
-
-
-def test_without_kinit_it_is_said_and_skipped(owner, tmp_path):
-    bare = tmp_path / "bin"
+    owner.lab.switch("vc-server-side-apply", "no")
     bare.mkdir()
     said = owner(*INIT, PATH=str(bare))
     assert said.code == 0, said.err
     assert "not tried with kinit: it is not installed here" in said.err
     whole(owner)
+    assert run(machine, "ls -A /run | grep maint").out == b""
 
 
 def test_where_this_machines_clock_is_off_it_is_said_why_kinit_told_nothing_and_what_next(owner, tmp_path):
