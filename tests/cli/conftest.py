@@ -1,9 +1,12 @@
 """Labs for the command line: those of the step tests, and one of which the config names the manager alone."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from maint.lab.running import Lab
 from tests.steps.conftest import MakeLab, back_up, copy, loaded, lost, make
@@ -17,6 +20,21 @@ def only_the_manager(operator: Operator, *, hosts: int = 0) -> Operator:
     path, host = Path(operator.config), r"      - name.*\n(?:        .*\n)+"
     text = re.sub(r"    virtual_clusters:\n(?:     .*\n)+", "", path.read_text())
     path.write_text(re.sub(rf"(    hosts:\n(?:{host}){{{hosts}}})(?:{host})*", r"\1" if hosts else "", text))
+    return operator
+
+
+def few_hosts(config: Path) -> Any:
+    """Return a config with the manager's host and the master of the data services alone: each one takes time."""
+    told = yaml.safe_load(config.read_text())
+    for site in told["sites"].values():
+        site["hosts"] = [host for host in site["hosts"] if {"manager", "ecs-master"} & {*host["groups"]}]
+    return told
+
+
+def with_few_hosts(operator: Operator) -> Operator:
+    """Leave no other hosts in the config; return the operator."""
+    path = Path(operator.config)
+    path.write_text(json.dumps(few_hosts(path)))
     return operator
 
 

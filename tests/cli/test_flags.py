@@ -9,7 +9,10 @@ import pytest
 
 import maint as package
 from maint.config.yaml import load
-from tests.steps.operator import environment, maint
+from maint.lab.running import Lab
+from tests.cli.conftest import with_few_hosts
+from tests.steps.conftest import copy
+from tests.steps.operator import Operator, environment, maint
 
 SIGNER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAYfuQv//shKDBwwszxMy7/rEeDeMZCLGxDmuE/4hYTg"
 READS = [
@@ -41,13 +44,9 @@ READS = [
 @pytest.fixture(scope="module")
 def folder(backed_up, tmp_path_factory):
     """A lab for all tests of this module, which only read."""
-    from maint.lab.running import Lab
-    from tests.steps.conftest import copy
-    from tests.steps.operator import Operator
-
     place = copy(backed_up, tmp_path_factory.mktemp("reading") / "lab")
     with Lab(place) as lab:
-        yield Operator(lab)
+        yield with_few_hosts(Operator(lab))
 
 
 @pytest.mark.parametrize("words", READS, ids=" ".join)

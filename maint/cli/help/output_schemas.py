@@ -102,6 +102,11 @@ _DRILLED = [{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]
 _SCHEDULED = an_object({"name": TEXT, "files": TEXTS, "when": TEXTS})
 _SCHEDULE = an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL, "playbooks": a_list(_SCHEDULED)})
 _SUCCESS = or_null(ref("success"))
+_STATUS: Mapping[str, Json] = {
+    **dict.fromkeys(("site", "manager", "plain_port", "tls_port", "tls_chain", "tls_certificate_ends"), TEXT),
+    **dict.fromkeys(("account", "api", "release", "redaction", "licence", "redaction_window"), TEXT),
+    **dict.fromkeys(("clusters", "active_commands"), TEXTS),
+}
 _DONE_ALREADY: Mapping[str, Json] = {"run": TEXT, "playbook": TEXT, "actions": a_list(_DONE), "done_already": FLAG}
 _RUNS_OR_PLANS = Output([_PLAN, _RUN, _DONE_ALREADY])
 _RESTORES = Output([_RESTORE, _PLAN, _RUN, _DONE_ALREADY])
@@ -118,15 +123,7 @@ OUTPUTS: Mapping[str, Output] = {
     "lab status": Output([{"running": FLAG, "config": TEXT_OR_NULL}]),
     "lab break": Output([{"faults": _OBJECTS}, {"cleared": NUMBER}, {"target": TEXT, "fault": TEXT}]),
     "site list": _listed("sites", name=TEXT, manager=TEXT, store=TEXT),
-    "site status": Output(
-        [
-            {
-                **dict.fromkeys(("site", "manager", "plain_port", "tls_port", "tls_chain", "account", "api"), TEXT),
-                **dict.fromkeys(("release", "redaction", "licence", "redaction_window"), TEXT),
-                **dict.fromkeys(("clusters", "active_commands"), TEXTS),
-            }
-        ]
-    ),
+    "site status": Output([_STATUS, {**_STATUS, "lease": TEXT}]),
     "cluster list": _listed("clusters", name=TEXT, display_name=TEXT, type=TEXT, version=TEXT, states=TEXTS),
     "service list": _listed(
         "services", name=TEXT, cluster=TEXT_OR_NULL, type=TEXT, state=TEXT_OR_NULL, staleness=TEXT_OR_NULL
@@ -137,7 +134,7 @@ OUTPUTS: Mapping[str, Output] = {
     "playbook list": _listed("playbooks", name=TEXT, summary=TEXT),
     "playbook show": Output([{"name": TEXT, "summary": TEXT, "parameters": _OBJECTS, "text": TEXT}]),
     "playbook lint": Output([{"checked": TEXTS, "mistakes": a_list(ANY)}]),
-    "playbook new": Output([{"path": TEXT}]),
+    "playbook new": Output([{"path": TEXT, "schema_file": TEXT}, {"path": TEXT, "content": TEXT}]),
     "playbook dismiss": Output([{"run": TEXT}]),
     "playbook diff": Output([{"differences": _OBJECTS}]),
     "playbook history": Output([{"runs": a_list(ref("run"))}, {"forgotten": TEXTS, "would_forget": TEXTS}]),

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from maint.config.yaml import load
 from maint.lab.running import Lab
+from tests.cli.conftest import few_hosts
 from tests.cli.help.documented import PAGES, Block, blocks, folded
 from tests.house.source import ROOT
 from tests.steps.conftest import copy
@@ -25,8 +25,6 @@ RUN = [block for block in BLOCKS if not block.reason and not block.taken_as]
 # What a config must have besides what a page shows of it.
 REST = {"manager": {"host": "cm.example.internal", "password": "env:PASSWORD"}, "hosts": [{"name": "ecs-1"}]}
 BACKUP = {"store": "/srv/backups", "identity": "env:IDENTITY"}
-# Of the lab's hosts, those that are asked where no output is shown: the manager's and the master of the data services.
-FEW = ("base-01.example.internal", "ds-01.example.internal")
 # How many blocks are marked as not run: a new one is run, or takes the place of one that is.
 MARKED = 56
 
@@ -35,16 +33,8 @@ MARKED = 56
 def lab(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("documented")
     with Lab(copy(backed_up, folder / "lab")) as lab:
-        config = yaml.safe_load((lab.folder / "config.yaml").read_text())
-        site = config["sites"]["lab"]
-        site["hosts"] = [host for host in site["hosts"] if host["name"] in FEW]
-        few_hosts(lab).write_text(json.dumps(config))
+        (lab.folder / "few.yaml").write_text(json.dumps(few_hosts(lab.folder / "config.yaml")))
         yield Operator(lab)
-
-
-def few_hosts(lab: Lab) -> Path:
-    """Return the config of the same site with few hosts, each of which takes a check or a doctor its time."""
-    return lab.folder / "few.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +124,7 @@ def test_it_runs_and_says_what_is_shown(
     for line, shown in block.commands:
         if line in tried and not shown:
             continue
-        config = lab.config if shown else str(few_hosts(lab.lab))
+        config = lab.config if shown else str(lab.lab.folder / "few.yaml")
         said = lab(*words_of(line, lab), given="y\ny\n", MAINT_CONFIG=config)
         assert said.code in (0, *block.ends), f"{line}\n{said.out}\n{said.err}"
         if " > " in line:
