@@ -20,6 +20,12 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
     return Worlds(tmp_path_factory.mktemp("worlds"))
 
 
+@pytest.fixture
+def ready(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the command the labs that are laid out here already."""
+    monkeypatch.setattr("maint.cli.playbooks.test.Worlds", lambda _: worlds)
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_playbook_does_what_its_test_says(worlds: Worlds, path: Path) -> None:
     assert try_out(read(path), worlds).differences == []
@@ -81,6 +87,7 @@ steps:
 """
 
 
+@pytest.mark.usefixtures("ready")
 def test_what_is_otherwise_is_shown_part_by_part_and_no_variable_aims_it_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "ask.yaml").write_text(ASK)
     aimed = {"MAINT_MANAGER_HOST": "192.0.2.1", "MAINT_STATE": str(tmp_path / "state"), "MAINT_SITE": "prod"}
@@ -97,6 +104,7 @@ def test_what_is_otherwise_is_shown_part_by_part_and_no_variable_aims_it_elsewhe
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.usefixtures("ready")
 def test_a_build_server_reads_the_outcome(tmp_path: Path) -> None:
     (tmp_path / "ask.yaml").write_text(ASK)
     said = attempt(tmp_path, "playbook: ./ask.yaml\nanswer: no\n", "-o", "junit")
@@ -118,6 +126,7 @@ def test_a_build_server_reads_the_outcome(tmp_path: Path) -> None:
         ("playbook: probe\nworld: {after: [{playbook: prob}]}\n", "2:28: there is no playbook 'prob'"),
     ],
 )
+@pytest.mark.usefixtures("ready")
 def test_a_test_with_a_mistake_is_refused_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     found = attempt(tmp_path, text)
     assert (found.code, said in found.err) == (3, True), found.err
