@@ -11,8 +11,9 @@ from tests.steps.operator import Operator
 
 __all__ = ["loaded", "make"]
 
-# The manager's host, another one of its cluster, and the master of the data services: all others are like one of these.
-SOME = ("base-01.example.internal", "base-02.example.internal", "ds-01.example.internal")
+# The manager's host and the master of the data services, which have all that any other host has, and more.
+SOME = ("base-01.example.internal", "ds-01.example.internal")
+ON_FIRST = ("--host", SOME[0])
 ON_SOME = tuple(word for host in SOME for word in ("--host", host))
 
 

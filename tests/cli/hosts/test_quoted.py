@@ -4,7 +4,7 @@ import pytest
 
 from maint.adapters.ssh.runner import BEGUN
 from maint.lab.hosts import ssh_server
-from tests.cli.hosts.conftest import ON_SOME
+from tests.cli.hosts.conftest import ON_FIRST, ON_SOME
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import Operator
 
@@ -12,7 +12,7 @@ from tests.steps.operator import Operator
 @pytest.mark.parametrize("greeting", ["", f"{BEGUN}\n"], ids=["in place of it", "as the answer"])
 @pytest.mark.parametrize(
     "words",
-    [["doctor"], ["host", "check", *ON_SOME], ["host", "check", *ON_SOME, "--check", "os.tz"], ["backup", "create"]],
+    [["doctor"], ["host", "check", *ON_FIRST], ["host", "check", *ON_SOME, "--check", "os.tz"], ["backup", "create"]],
 )
 def test_what_a_host_says_instead_of_an_answer_holds_no_secret(
     operator: Operator, monkeypatch: pytest.MonkeyPatch, words: list[str], greeting: str

@@ -26,9 +26,10 @@ ECS = ("ds-01.example.internal", "ds-02.example.internal")
 TRUSTSTORE = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
 
 
-@pytest.fixture
-def operator(backed_up: Path, tmp_path: Path) -> Iterator[Operator]:
-    with Lab(copy(backed_up, tmp_path / "lab")) as lab:
+@pytest.fixture(scope="module")
+def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """A lab for all of them: each leaves what it has looked at mended."""
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("several") / "lab")) as lab:
         yield Operator(lab)
 
 
@@ -136,11 +137,12 @@ def a_domain(operator: Operator, _: pytest.MonkeyPatch) -> None:
     name(f"{place}{'a' * (int(most) - 4)}.org")
 
 
-def ozone(operator: Operator, _: pytest.MonkeyPatch) -> None:
+def ozone(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     world = operator.lab.world
     (base,) = (one for one in world.deployment["clusters"] if one["name"] == "base")
     (hive,) = (one for one in base["services"] if one["name"] == "hive")
-    base["services"].append(json.loads(json.dumps({**hive, "type": "OZONE"}).replace("hive", "ozone")))
+    added = json.loads(json.dumps({**hive, "type": "OZONE"}).replace("hive", "ozone"))
+    monkeypatch.setitem(base, "services", [*base["services"], added])
     assert operator("service", "stop", "ozone", "--yes").code == 0
     (found,) = broken(operator, "cde.ozone")
     assert found["observed"] == "Ozone: DISABLED"
@@ -156,12 +158,14 @@ def capacity(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
         lambda node: {**node, "spec": {"disks": {"default": size}}, "status": {"diskStatus": there}},
     )
     for host in ECS:
-        operator.lab.machines[host].facts |= {"cpus": "4", "memory_kb": "8000000"}
+        for fact, value in (("cpus", "4"), ("memory_kb", "8000000")):
+            monkeypatch.setitem(operator.lab.machines[host].facts, fact, value)
     found = broken(operator, "cde.capacity")[0]
     assert found["observed"] == "free: 6.3 of 8 processors, 12 of 15 GiB; 100 GB of volumes".replace(";", ",")
     for words in ("0.7 processors and 2.74 GiB more: add hosts to the ECS cluster", "10 GB of volumes more: give"):
         assert words in found["remedy"], found["remedy"]
-    operator.lab._facts["hosts"][THIRD].append("ecs")  # as the manager does it: it becomes a node
+    groups = operator.lab._facts["hosts"]
+    monkeypatch.setitem(groups, THIRD, [*groups[THIRD], "ecs"])  # as the manager does it: it becomes a node
     there["default"]["storageAvailable"] += 10_000_000_000
 
 
@@ -243,7 +247,9 @@ class Person:
     ]  # fmt: skip
 
 
-def a_plan(operator: Operator, _: pytest.MonkeyPatch) -> None:
+def a_plan(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = operator.lab.world.deployment
+    monkeypatch.setitem(deployment, "clusters", deployment["clusters"])  # one of which goes on the way
     file = operator.lab.folder / "plan.json"
     options = ("--host", ECS[0], "--host", ECS[1], "--plan", str(file))
     followed = 0
