@@ -7,14 +7,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tomllib
-from importlib.metadata import requires, version
+from importlib.metadata import distributions, requires, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import maint as maint_itself
 from maint.cli import packaging
 from maint.cli.help.output_schemas import schema_of
 from maint.errors import WorkFailed
@@ -127,21 +129,35 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+# Makes an environment as `python -m venv` does, but takes the pip of this one, which need not be unpacked for it.
+PYTHON = """#!/bin/sh
+[ "$1 $2" = "-m venv" ] && [ $# = 3 ] || exec {python} "$@"
+{python} -m venv --without-pip "$3"
+printf '#!/bin/sh\\nexec {python} -m pip --python "%s" "$@"\\n' "$3/bin/python" > "$3/bin/pip"
+chmod +x "$3/bin/pip"
+"""
+
+
 def test_a_bundle_installs_without_a_network(bundled: Path, tmp_path: Path):
     """In a network namespace of its own, where nothing can be reached, where the machine lets us have one."""
     alone = ["unshare", "-rn"] if subprocess.run(["unshare", "-rn", "true"], check=False).returncode == 0 else []
+    (tmp_path / "python").write_text(PYTHON.format(python=sys.executable))
+    (tmp_path / "python").chmod(0o755)
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
-        "PYTHON": sys.executable,
+        "PYTHON": str(tmp_path / "python"),
         "PIP_NO_INDEX": "1",
         "PIP_COMPILE": "0",
     }
     words = [*alone, "sh", str(bundled / "install.sh"), str(tmp_path / "opt")]
     ran = subprocess.run(words, env=env, cwd="/", capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    told = subprocess.run([tmp_path / "opt/bin/maint", "generate", "constraints"], capture_output=True, text=True)
-    assert told.stdout == packaging.tested()
+    assert f"maint {maint_itself.__version__}\ninstalled" in ran.stdout  # the script asks what it has installed
+    (there,) = (tmp_path / "opt/lib").glob("python3*/site-packages")
+    assert (there / "maint/cli/constraints.txt").read_text() == packaging.FILE.read_text()
+    installed = {canonicalize_name(one.name): one.version for one in distributions(path=[str(there)])}
+    assert installed == {**names(packaging.tested()), "maint": maint_itself.__version__}
 
 
 def test_a_changed_wheel_is_not_installed(bundled: Path, tmp_path: Path):
@@ -199,17 +215,16 @@ def test_without_an_index_a_bundle_says_what_pip_said(tmp_path: Path):
 
 
 @pytest.mark.parametrize("size", ["4k", "300k"])  # what maint writes itself, and what pip writes
-def test_a_full_disk_is_told_as_that_and_not_as_trouble_with_pip(tmp_path: Path, size: str):
+def test_a_full_disk_is_told_as_that_and_not_as_trouble_with_pip(tmp_path: Path, size: str, monkeypatch):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", tmp_path]).returncode:
         pytest.skip("this account may not mount a file system")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
-        words = [sys.executable, "-m", "maint", "generate", "bundle", "--to", f"{tmp_path}.tar.gz"]
-        env = {**os.environ, "TMPDIR": str(tmp_path)}
-        said = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        said = maint("generate", "bundle", "--to", f"{tmp_path}.tar.gz", TMPDIR=str(tmp_path))
     finally:
         subprocess.run(["umount", "-l", tmp_path], check=True)
-    assert (said.returncode, "No space left on device" in said.stderr, "TMPDIR" in said.stderr) == (1, True, True)
-    assert "pip could not" not in said.stderr, said.stderr
+    assert (said.code, "No space left on device" in said.err, "TMPDIR" in said.err) == (1, True, True)
+    assert "pip could not" not in said.err, said.err
 
 
 def test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python(tmp_path: Path):

@@ -20,7 +20,7 @@ def test_what_a_host_says_instead_of_an_answer_holds_no_secret(
     honest = ssh_server._Work._send
     quoting = f"{greeting}{PASSWORD} is invalid\n".encode()
     monkeypatch.setattr(ssh_server._Work, "_send", lambda work, data: honest(work, quoting))
-    for form in ([], ["-o", "json"]):
+    for form in [["-o", "json"]] if words[-1] == ON_FIRST[-1] else [[], ["-o", "json"]]:
         said = operator(*words, *form)
         shown = said.out + said.err
         if words[0] != "backup" or not form:  # a backup is taken without the host: only its words on the way tell why
