@@ -39,18 +39,46 @@ def with_few_hosts(operator: Operator) -> Operator:
 
 
 @pytest.fixture
-def alone(loaded: Operator) -> Operator:
+def few(loaded: Operator) -> Operator:
+    """An operator at a manager that runs, whose config names two hosts and the virtual cluster."""
+    return with_few_hosts(loaded)
+
+
+@pytest.fixture(scope="session")
+def without_others(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lab as `backed_up` is, of which the files of hosts but the manager's lie elsewhere, once for all.
+
+    They are two thirds of what is copied and removed for a lab, and nobody asks these hosts.
+    """
+    folder = tmp_path_factory.mktemp("alone")
+    lab, others = copy(backed_up, folder / "lab"), folder / "others"
+    others.mkdir()
+    manager = json.loads((lab / "lab.json").read_bytes())["hosts"]
+    for name in [*manager][1:]:
+        place = (lab / "hosts" / name).rename(others / name)
+        (lab / "hosts" / name).symlink_to(place)
+    return lab
+
+
+@pytest.fixture
+def alone(make: MakeLab, without_others: Path) -> Operator:
     """An operator at a manager that runs, with a restorable backup, whose config names no host and no virtual cluster.
 
     A command takes a third of the time where it has none of these to ask.
     """
-    return only_the_manager(loaded)
+    return only_the_manager(make(template=without_others))
+
+
+@pytest.fixture
+def with_its_host(make: MakeLab, without_others: Path) -> Operator:
+    """The same operator, whose config names the manager's host, too."""
+    return only_the_manager(make(template=without_others), hosts=1)
 
 
 @pytest.fixture(scope="session")
-def backed_up_twice(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backed_up_twice(without_others: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a lab, now down, with a second restorable backup."""
-    with Lab(copy(backed_up, tmp_path_factory.mktemp("twice") / "lab")) as lab:
+    with Lab(copy(without_others, tmp_path_factory.mktemp("twice") / "lab")) as lab:
         back_up(Operator(lab))
     return lab.folder
 
@@ -59,3 +87,17 @@ def backed_up_twice(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -
 def twice(make: MakeLab, backed_up_twice: Path) -> Operator:
     """The same operator, with two restorable backups."""
     return only_the_manager(make(template=backed_up_twice))
+
+
+@pytest.fixture(scope="session")
+def backed_up_redacted(without_others: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a lab, now down, with a second backup, of which the secrets are redacted."""
+    with Lab(copy(without_others, tmp_path_factory.mktemp("redacted") / "lab")) as lab:
+        assert only_the_manager(Operator(lab))("backup", "create").code == 7
+    return lab.folder
+
+
+@pytest.fixture
+def redacted(make: MakeLab, backed_up_redacted: Path) -> Operator:
+    """The same operator, with a restorable backup and a newer redacted one."""
+    return only_the_manager(make(template=backed_up_redacted))

@@ -12,11 +12,10 @@ from maint.cli.options import Flags
 from maint.lab.create import SITE
 from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
-from tests.cli.conftest import only_the_manager
 from tests.cli.monitoring.test_notices import configured
 from tests.cli.test_outputs import fits
 from tests.cli.test_typed import typed_at
-from tests.steps.conftest import PASSWORD, back_up
+from tests.steps.conftest import PASSWORD
 
 
 def typed(operator, password, *words):
@@ -29,15 +28,14 @@ def typed(operator, password, *words):
     return code, said.replace("\r\n", "\n")
 
 
-def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):
-    only_the_manager(loaded, hosts=1)
-    older = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
-    loaded("backup", "create")  # redacted, as this manager gives it
-    newer = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(with_its_host):
+    older = with_its_host("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    with_its_host("backup", "create")  # redacted, as this manager gives it
+    newer = with_its_host("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
     assert newer != older
-    assert loaded("backup", "show", "latest", "-o", "json").json["snapshot"]["id"] == newer
+    assert with_its_host("backup", "show", "latest", "-o", "json").json["snapshot"]["id"] == newer
     for words in (("restore", "plan", "--manager-only"), ("manager", "restore", "--dry-run")):
-        planned = loaded(*words, "--snapshot", "latest", "-o", "json")
+        planned = with_its_host(*words, "--snapshot", "latest", "-o", "json")
         assert older in planned.out
         assert newer not in planned.out
 
@@ -49,39 +47,39 @@ def test_a_store_that_holds_nothing_of_the_site_is_named_with_what_to_look_at(al
     assert error["hint"].startswith("look at the store's address, where there should be some")
 
 
-def test_a_redacted_snapshot_is_whole_and_not_restorable(alone):
-    alone("backup", "create")
-    assert alone("backup", "verify", "--dry-run", "-o", "json").json["level"] == 2
-    said = alone("backup", "verify")
+def test_a_redacted_snapshot_is_whole_and_not_restorable(redacted):
+    assert redacted("backup", "verify", "--dry-run", "-o", "json").json["level"] == 2
+    said = redacted("backup", "verify")
     assert (said.code, said.out.split(": ")[1]) == (0, "verified")
-    asked = alone("backup", "verify", "latest", "--level", "3")
+    asked = redacted("backup", "verify", "latest", "--level", "3")
     assert asked.code == 1
     assert "is whole, and not restorable" in asked.err
     assert "not sound" not in asked.err
     assert "for audit" in asked.err
 
 
-def test_those_not_verified_for_long_are_verified_the_longest_ago_first(alone):
-    first = alone("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
-    alone("backup", "create")
-    newest = alone("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
-    assert alone("backup", "verify", "--stale", "1h", "-o", "json").json["verifications"] == []
-    planned = alone("backup", "verify", "--stale", "0.001s", "--dry-run", "-o", "json").json
+def test_those_not_verified_for_long_are_verified_the_longest_ago_first(redacted):
+    first, newest = (one["id"] for one in redacted("backup", "list", "-o", "json").json["snapshots"])
+    assert redacted("backup", "verify", "--stale", "1h", "-o", "json").json["verifications"] == []
+    planned = redacted("backup", "verify", "--stale", "0.001s", "--dry-run", "-o", "json").json
     assert planned["snapshots"] == [first, newest]
-    said = alone("backup", "verify", "--stale", "0.001s", "-o", "json")
+    said = redacted("backup", "verify", "--stale", "0.001s", "-o", "json")
     found = [(one["snapshot"], one["result"], one["level"]) for one in said.json["verifications"]]
     assert (said.code, found) == (0, [(first, "verified", 3), (newest, "verified", 2)])
-    part = next(path for path in (alone.lab.folder / "backups").rglob(f"{first}/deployment*") if path.stat().st_size)
+    part = next(path for path in (redacted.lab.folder / "backups").rglob(f"{first}/deployment*") if path.stat().st_size)
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
-    said = alone("backup", "verify", "--stale", "0.001s")
+    said = redacted("backup", "verify", "--stale", "0.001s")
     assert (said.code, "1 snapshot of 2 failed" in said.err, first in said.err) == (1, True, True)
-    shown, text = alone("backup", "show", first, "-o", "json").json["snapshot"], alone("backup", "show", first).out
+    shown, text = (
+        redacted("backup", "show", first, "-o", "json").json["snapshot"],
+        redacted("backup", "show", first).out,
+    )
     assert (shown["restorable"], "restorable: no;" in text, "failed, level 0 of 3" in text) == (False, True, True)
-    assert "failed, level 0 of 3" in alone("backup", "list").out
-    with opened(Flags(config=alone.config)) as (site, _):
+    assert "failed, level 0 of 3" in redacted("backup", "list").out
+    with opened(Flags(config=redacted.config)) as (site, _):
         write_record(site, "drill", newest, {"result": "failed", "reason": "a role is gone"})
-    assert "ITS DRILL FAILED: a role is gone" in alone("backup", "show", newest).out
-    assert "ITS DRILL FAILED" not in alone("backup", "show", first).out
+    assert "ITS DRILL FAILED: a role is gone" in redacted("backup", "show", newest).out
+    assert "ITS DRILL FAILED" not in redacted("backup", "show", first).out
 
 
 def test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for(alone):
@@ -146,26 +144,25 @@ def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(alone):
     assert f"{SITE}/{one.lower()} holds a manifest, and is no name of a snapshot" in alone("backup", "list").out
 
 
-def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_path):
-    only_the_manager(loaded, hosts=1)
-    config = Path(loaded.config)
-    (signer,) = loaded.state.glob("keys/signing.pub")
+def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(with_its_host, tmp_path):
+    config = Path(with_its_host.config)
+    (signer,) = with_its_host.state.glob("keys/signing.pub")
     key, known = " ".join(signer.read_text().split()[:2]), config.read_text()
     fresh = re.sub(r'state: "[^"]*"', f'state: "{tmp_path}/new"', known, count=1)
     config.write_text(fresh)  # as on a second machine, or where the state was lost
-    said = loaded("backup", "verify")
+    said = with_its_host("backup", "verify")
     assert (said.code, "not trusted" in said.err, "backup.trusted_keys" in said.err) == (1, True, True)
-    assert loaded("backup", "list", "--rebuild").code == 1
+    assert with_its_host("backup", "list", "--rebuild").code == 1
     assert not [*(tmp_path / "new").rglob("signing*")]  # of which nothing was signed
 
     def trusting(state: str, other: str) -> None:  # as the hint said, on each
         config.write_text(state.replace("    backup:", f"    backup:\n      trusted_keys: ['{other}']", 1))
-        (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+        (listed,) = with_its_host("backup", "list", "-o", "json").json["snapshots"]
         assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
-        assert loaded("restore", "plan", "--manager-only").code == 0
+        assert with_its_host("restore", "plan", "--manager-only").code == 0
 
     trusting(fresh, key)
-    assert loaded("backup", "verify").code == 0
+    assert with_its_host("backup", "verify").code == 0
     (own,) = (tmp_path / "new").glob("*/keys/signing.pub")
     trusting(known, " ".join(own.read_text().split()[:2]))
 
@@ -184,19 +181,18 @@ def test_on_a_new_machine_it_is_told_that_keys_are_to_be_named_and_where_they_ar
     assert (said.code, "backup.trusted_keys" in said.error["hint"]) == (5, True), said.err
 
 
-def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
-    only_the_manager(loaded, hosts=1)
-    (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
+def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(with_its_host):
+    (folder,) = {path.parent for path in (with_its_host.lab.folder / "backups").rglob("manifest.json")}
     (folder / "license.txt").write_text("taken out by hand")
-    said = loaded("backup", "verify")
+    said = with_its_host("backup", "verify")
     assert (said.code, "license.txt lies there and is no part of it" in said.err) == (7, True)
     assert "remove it, then verify again" in said.err
-    assert "RESTORABLE" in (listed := loaded("backup", "list")).out
+    assert "RESTORABLE" in (listed := with_its_host("backup", "list")).out
     assert "failed" not in listed.out
     assert "yes" in listed.out
-    assert folder.name in loaded("restore", "plan", "--manager-only").out
+    assert folder.name in with_its_host("restore", "plan", "--manager-only").out
     (folder / "license.txt").unlink()
-    assert loaded("backup", "verify").code == 0
+    assert with_its_host("backup", "verify").code == 0
 
 
 @pytest.mark.parametrize("dry", [("--dry-run",), ()])
@@ -213,81 +209,78 @@ def test_stale_chooses_by_itself(alone):
 
 @pytest.mark.parametrize(("reference", "code", "why"), [("env:UNSET", 3, "UNSET is not set"), ("prompt:", 5, "typed")])
 def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_that_wants_none(
-    alone, reference, code, why
+    redacted, reference, code, why
 ):
-    alone("backup", "create")  # redacted, so that only --level 3 wants the password
-    first, newest = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
-    store = alone.lab.folder / "backups"
+    # The newest is redacted, so that only --level 3 wants the password.
+    first, newest = (one["id"] for one in redacted("backup", "list", "-o", "json").json["snapshots"])
+    store = redacted.lab.folder / "backups"
     before = sorted(store.rglob("*"))
-    config = Path(alone.config)
+    config = Path(redacted.config)
     config.write_text(re.sub(r"password: \S*/password\S*", f"password: '{reference}'", config.read_text(), count=1))
     for words in ("drill", first), ("create",):
-        said = alone("backup", *words)
+        said = redacted("backup", *words)
         assert (said.code, why in said.err) == (code, True), said.err
     assert sorted(store.rglob("*")) == before
-    assert alone("backup", "verify", first, "--level", "2").code == 0
+    assert redacted("backup", "verify", first, "--level", "2").code == 0
     for words in ([first], ["--stale", "0.001s", "--level", "3"]):
-        said = alone("backup", "verify", *words)
+        said = redacted("backup", "verify", *words)
         assert (said.code, said.err.count(why), "level 3 tries this password" in said.err) == (code, 1, True), said.err
         assert (f"{first}: verified: level 2 of 2" in said.out, "failed" in said.out) == (True, False), said.out
-    kept = alone("backup", "list", "-o", "json").json["snapshots"]
+    kept = redacted("backup", "list", "-o", "json").json["snapshots"]
     assert [(one["verified"]["result"], one["verified"]["level"]) for one in kept] == [("verified", 2)] * 2
     part = next(path for path in store.rglob(f"{newest}/deployment*") if path.stat().st_size)
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
-    said = alone("backup", "verify", "--stale", "0.001s", "--level", "3")
+    said = redacted("backup", "verify", "--stale", "0.001s", "--level", "3")
     assert (said.code, "1 snapshot of 2 failed" in said.err, newest in said.err, said.err.count(why)) == (
         1, True, True, 1
     ), said.err  # fmt: skip
-    kept = alone("backup", "list", "-o", "json").json["snapshots"]
+    kept = redacted("backup", "list", "-o", "json").json["snapshots"]
     assert [one["verified"]["result"] for one in kept] == ["verified", "failed"]
 
 
-def test_a_password_that_can_be_read_no_longer_keeps_nobody_from_what_wants_none(alone):
-    back_up(alone)
-    config, vault, reads = Path(alone.config), alone.lab.folder / "vault", alone.lab.folder / "reads"
-    vault.write_text(f"echo >> {reads}; [ $(wc -l < {reads}) -le 2 ] && cat {alone.lab.folder}/password\n")
+def test_a_password_that_can_be_read_no_longer_keeps_nobody_from_what_wants_none(twice):
+    config, vault, reads = Path(twice.config), twice.lab.folder / "vault", twice.lab.folder / "reads"
+    vault.write_text(f"echo >> {reads}; [ $(wc -l < {reads}) -le 2 ] && cat {twice.lab.folder}/password\n")
     reference = f"'command:/bin/sh {vault}'"
     config.write_text(re.sub(r"password: \S*/password\S*", f"password: {reference}", config.read_text(), count=1))
-    said = alone("backup", "verify", "--stale", "0.001s")
+    said = twice("backup", "verify", "--stale", "0.001s")
     assert (said.code, said.err.count("error:"), "level 2 only: 1 snapshot" in said.err) == (3, 1, True), said.err
     assert ("level 3 of 3" in said.out, "level 2 of 2" in said.out) == (True, True), said.out
 
 
-def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(alone):
-    alone("backup", "create")
-    first, newest = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
-    key, begun = alone.lab.folder / "identity", time.time()
+def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(redacted):
+    first, newest = (one["id"] for one in redacted("backup", "list", "-o", "json").json["snapshots"])
+    key, begun = redacted.lab.folder / "identity", time.time()
     whole = key.read_text()
     for spoil in (key.unlink, lambda: key.chmod(0o644), lambda: key.write_text("no key\n")):
         key.write_text(whole)
         key.chmod(0o600)
         spoil()
-        said = alone("backup", "verify", "--stale", "0.001s")
+        said = redacted("backup", "verify", "--stale", "0.001s")
         assert (said.code, str(key) in said.err, said.err.count("error:")) == (3, True, 1), said.err
         assert "level 1 only: 2 snapshots" in said.err
         assert all(f"{one}: verified: level 1 of 1" in said.out for one in (first, newest)), said.out
-        before = sorted((alone.lab.folder / "backups").rglob("*"))
-        said = alone("backup", "drill", first)
+        before = sorted((redacted.lab.folder / "backups").rglob("*"))
+        said = redacted("backup", "drill", first)
         assert (said.code, str(key) in said.err) == (3, True), said.err
-        assert sorted((alone.lab.folder / "backups").rglob("*")) == before
+        assert sorted((redacted.lab.folder / "backups").rglob("*")) == before
     overdue = f"{time.time() - begun}s"  # what was looked at deep before, and since then only to level 1
-    assert alone("backup", "verify", "--stale", overdue).code == 3
+    assert redacted("backup", "verify", "--stale", overdue).code == 3
     key.write_text(whole)
-    said = alone("backup", "verify", "--stale", overdue)
+    said = redacted("backup", "verify", "--stale", overdue)
     assert (said.code, said.out.count(": verified: level ")) == (0, 2), said.out
 
 
 @pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",), ("rekey", "--all")])
-def test_a_mistyped_password_says_nothing_of_the_snapshot(alone, httpserver, words):
-    back_up(alone)
-    snapshots = [one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"]]
+def test_a_mistyped_password_says_nothing_of_the_snapshot(twice, httpserver, words):
+    snapshots = [one["id"] for one in twice("backup", "list", "-o", "json").json["snapshots"]]
     if words[0] == "rekey":
-        change_recipient(alone)
-    store = alone.lab.folder / "backups"
+        change_recipient(twice)
+    store = twice.lab.folder / "backups"
     before = sorted(store.rglob("*"))
     httpserver.expect_request(re.compile("/p.*")).respond_with_data("OK")
-    configured(alone, f"    notify: [{{name: dead-man, ping: {{url: '{httpserver.url_for('/p')}'}}}}]\n")
-    code, said = typed(alone, "mistyped", *words)
+    configured(twice, f"    notify: [{{name: dead-man, ping: {{url: '{httpserver.url_for('/p')}'}}}}]\n")
+    code, said = typed(twice, "mistyped", *words)
     assert (code, said.count("the password that was typed"), "not sound" in said) == (2, 1, False), said
     told = [request.get_data(as_text=True) for request, _ in httpserver.log]
     words_of_end = f"backup {words[0]} is not done: a password was mistyped at a terminal"
@@ -297,40 +290,39 @@ def test_a_mistyped_password_says_nothing_of_the_snapshot(alone, httpserver, wor
     assert sorted(store.rglob("*")) == before
 
 
-def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(alone):
-    back_up(alone)
-    change_recipient(alone)
-    first, newest = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
-    assert alone("backup", "rekey", "--snapshot", first).code == 0
-    code, said = typed(alone, "mistyped", "rekey", "--all", "--prune-old", "--yes")
+def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(twice):
+    change_recipient(twice)
+    first, newest = (one["id"] for one in twice("backup", "list", "-o", "json").json["snapshots"])
+    assert twice("backup", "rekey", "--snapshot", first).code == 0
+    code, said = typed(twice, "mistyped", "rekey", "--all", "--prune-old", "--yes")
     assert (code, said.count("the password that was typed"), "not everything was done: 2" in said) == (7, 2, True), said
-    left = [one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"]]
+    left = [one["id"] for one in twice("backup", "list", "-o", "json").json["snapshots"]]
     assert (len(left), {first, newest} <= set(left)) == (3, True)
 
 
-def test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped(alone):
-    alone("backup", "create")  # redacted
-    older, newer = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
-    before = sorted((alone.lab.folder / "backups").rglob("*"))
-    code, said = typed(alone, "mistyped", "heal", newer, "--from", older)
+def test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped(redacted):
+    older, newer = (one["id"] for one in redacted("backup", "list", "-o", "json").json["snapshots"])
+    before = sorted((redacted.lab.folder / "backups").rglob("*"))
+    code, said = typed(redacted, "mistyped", "heal", newer, "--from", older)
     assert (code, f"the password that was typed does not open admin of snapshot {older}" in said) == (2, True), said
-    assert sorted((alone.lab.folder / "backups").rglob("*")) == before
-    code, said = typed(alone, PASSWORD, "heal", newer, "--from", older)
+    assert sorted((redacted.lab.folder / "backups").rglob("*")) == before
+    code, said = typed(redacted, PASSWORD, "heal", newer, "--from", older)
     assert (code, "verified: level 3 of 3" in said) == (0, True), said
 
 
-def test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more(alone):
-    alone("backup", "create")  # redacted
-    older, newer = (one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"])
-    (alone.lab.folder / "password").write_text("changed since")
-    said = alone("backup", "heal", newer, "--from", older)
+def test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more(redacted):
+    older, newer = (one["id"] for one in redacted("backup", "list", "-o", "json").json["snapshots"])
+    (redacted.lab.folder / "password").write_text("changed since")
+    said = redacted("backup", "heal", newer, "--from", older)
     assert (said.code, "must not be relied on: the configured password does not open admin" in said.err) == (1, True)
-    results = {one["id"]: one["verified"]["result"] for one in alone("backup", "list", "-o", "json").json["snapshots"]}
+    results = {
+        one["id"]: one["verified"]["result"] for one in redacted("backup", "list", "-o", "json").json["snapshots"]
+    }
     assert sorted(results.values()) == ["failed", "verified", "verified"]
     (healed,) = results.keys() - {older, newer}
-    assert (alone("backup", "verify", older).code, alone("backup", "verify", healed).code) == (1, 1)
-    (alone.lab.folder / "password").write_text(PASSWORD)
-    assert alone("backup", "verify", healed).code == 0
+    assert (redacted("backup", "verify", older).code, redacted("backup", "verify", healed).code) == (1, 1)
+    (redacted.lab.folder / "password").write_text(PASSWORD)
+    assert redacted("backup", "verify", healed).code == 0
 
 
 def test_a_backup_of_a_fresh_manager_whose_account_the_configured_password_does_not_open_is_not_restorable(lost):
@@ -366,19 +358,18 @@ def test_what_is_found_is_shown_also_where_the_store_takes_no_record_of_it(alone
     assert "what was found is not kept: cannot write" in said.err and "Not a directory" in said.err
 
 
-def test_where_the_store_takes_no_record_all_snapshots_are_looked_at_and_a_damaged_one_fails(alone):
-    back_up(alone)
-    backups = alone.lab.folder / "backups" / SITE
+def test_where_the_store_takes_no_record_all_snapshots_are_looked_at_and_a_damaged_one_fails(twice):
+    backups = twice.lab.folder / "backups" / SITE
     oldest, newest = sorted(path.parent.name for path in backups.rglob("manifest.json"))
     (backups / "records").rename(backups / ".away")
     (backups / "records").touch()
-    said = alone("backup", "list", "--rebuild")
+    said = twice("backup", "list", "--rebuild")
     assert (said.code, "what was found is not kept: cannot write" in said.err) == (7, True), said.err
     assert all(f"{one}: verified: level 3 of 3" in said.err and one in said.out for one in (oldest, newest)), said.err
     part = backups / oldest / "deployment.json.zst.age"
     part.write_bytes(part.read_bytes()[:-1])
     for words in (("list", "--rebuild"), ("verify", "--stale", "0.001s")):
-        said = alone("backup", *words)
+        said = twice("backup", *words)
         assert (said.code, f"{newest}: verified: level 3 of 3" in said.err + said.out) == (1, True), said.err
         assert f"{oldest}: failed" in said.err + said.out, said.err
 

@@ -261,18 +261,19 @@ def test_of_several_sites_each_command_to_type_says_of_which_it_is(alone):
     assert f"`maint manager export --close-window --site {SITE}` closes it" in looked.err
 
 
-def test_a_window_that_another_machine_has_closed_is_told_as_open_by_no_command_that_looks(loaded):
-    only_the_manager(loaded, hosts=1)
-    assert loaded("backup", "create", "--open-window", "--yes").code == 0
-    *_, path = sorted((loaded.lab.folder / "backups").glob("*/records/*-window-*.json"))  # the last one closed it
+def test_a_window_that_another_machine_has_closed_is_told_as_open_by_no_command_that_looks(with_its_host):
+    assert with_its_host("backup", "create", "--open-window", "--yes").code == 0
+    *_, path = sorted(
+        (with_its_host.lab.folder / "backups").glob("*/records/*-window-*.json")
+    )  # the last one closed it
     said = json.loads(path.read_text())
     window = {"run": said["snapshot"], "opened_at": said["facts"]["opened_at"], "hosts": {}}
-    (loaded.state / "window.json").write_text(json.dumps(window))  # as a machine has it that died meanwhile
-    assert checks(loaded("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
-    assert loaded("site", "status", "-o", "json").json["redaction_window"] == "closed"
-    assert "left the redaction window open" not in loaded("playbook", "history").err
+    (with_its_host.state / "window.json").write_text(json.dumps(window))  # as a machine has it that died meanwhile
+    assert checks(with_its_host("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
+    assert with_its_host("site", "status", "-o", "json").json["redaction_window"] == "closed"
+    assert "left the redaction window open" not in with_its_host("playbook", "history").err
     path.rename(path.with_suffix(".away"))
-    assert "left the redaction window open" in loaded("playbook", "history").err
+    assert "left the redaction window open" in with_its_host("playbook", "history").err
 
 
 def test_a_key_of_the_shared_state_that_is_none_is_named_by_doctor_and_by_the_run(alone):
@@ -321,24 +322,24 @@ def test_an_age_that_is_no_duration_is_wrong_usage(alone, flag):
     assert alone("doctor", flag, "soon").code == 2
 
 
-def test_a_store_that_hides_the_only_restorable_snapshot_below_a_newer_one_fails_here_and_before_a_restore(alone):
-    (hidden,) = [one["id"] for one in alone("backup", "list", "-o", "json").json["snapshots"]]
-    assert (alone("backup", "verify").code, alone("backup", "create").code) == (0, 7)  # 7: audit-only
-    store = alone.lab.folder / "backups" / SITE
+def test_a_store_that_hides_the_only_restorable_snapshot_below_a_newer_one_fails_here_and_before_a_restore(redacted):
+    hidden, _ = [one["id"] for one in redacted("backup", "list", "-o", "json").json["snapshots"]]
+    assert redacted("backup", "verify", hidden).code == 0
+    store = redacted.lab.folder / "backups" / SITE
     shutil.rmtree(store / hidden)
     for path in (store / "records").glob(f"*{hidden}*"):
         path.unlink()
-    said = alone("doctor", "-o", "json")
+    said = redacted("doctor", "-o", "json")
     line = checks(said)["store"]
     assert (line["state"], f"{hidden}, which this machine has verified" in line["words"]) == ("FAIL", True), line
-    said = alone("restore", "plan", "-o", "json")
+    said = redacted("restore", "plan", "-o", "json")
     assert (said.code, hidden in said.error["message"]) == (5, True), said.err
-    told = alone("backup", "list", "--rebuild").err  # it is lost for good
+    told = redacted("backup", "list", "--rebuild").err  # it is lost for good
     assert "1 snapshot that this machine has verified" in told
     assert hidden in told
-    assert states(alone("doctor", "-o", "json"))["store"] == "ok"
-    assert "1 snapshot" not in alone("backup", "list", "--rebuild").err
-    assert "no restorable snapshot" in alone("restore", "plan").err
+    assert states(redacted("doctor", "-o", "json"))["store"] == "ok"
+    assert "1 snapshot" not in redacted("backup", "list", "--rebuild").err
+    assert "no restorable snapshot" in redacted("restore", "plan").err
 
 
 def test_a_damaged_snapshot_and_a_copy_that_cannot_be_read_fail_each_on_its_own_line(alone):
@@ -403,14 +404,13 @@ def test_a_run_that_an_older_version_began_is_not_said_to_be_taken_up(alone):
     assert f"maint playbook dismiss {journal.stem}" in line["hint"] and "resume" not in line["hint"]
 
 
-def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(loaded):
-    only_the_manager(loaded, hosts=1)
-    assert checks(loaded("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
-    loaded.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
-    line = checks(loaded("doctor", "-o", "json"))["redaction window"]
+def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(with_its_host):
+    assert checks(with_its_host("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
+    with_its_host.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
+    line = checks(with_its_host("doctor", "-o", "json"))["redaction window"]
     assert (line["state"], "counts from the next start" in line["words"]) == ("warn", True)
-    loaded.lab.world.redaction = False
-    lines = loaded("doctor", "-o", "json").json["checks"]
+    with_its_host.lab.world.redaction = False
+    lines = with_its_host("doctor", "-o", "json").json["checks"]
     assert [one["state"] for one in lines if one["label"] == "redaction window"] == ["warn"]
 
 
@@ -484,13 +484,13 @@ def test_nothing_is_well_and_failed_under_one_name(lost):
     assert {"manager", "snapshots"} <= failed and not well & failed
 
 
-def test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen(loaded):
-    known = loaded.lab.folder / "ssh/known_hosts"
+def test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen(few):
+    known = few.lab.folder / "ssh/known_hosts"
     lines = known.read_text().splitlines(True)
     places, keys = zip(*(line.split(" ", 1) for line in lines), strict=True)
     known.write_text("".join(f"{place} {key}" for place, key in zip(places, keys[1:] + keys[:1], strict=True)))
-    loaded.lab.break_("virtual-cluster", "vc-forbidden")
-    found = loaded("doctor", "-o", "json")
+    few.lab.break_("virtual-cluster", "vc-forbidden")
+    found = few("doctor", "-o", "json")
     assert found.code == 1
     said = checks(found)
     assert any(label.startswith("host ") and one["state"] == "FAIL" for label, one in said.items()), found.out
@@ -498,10 +498,10 @@ def test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen(loaded):
     assert (cluster["state"], "403" in cluster["words"]) == ("FAIL", True)
 
 
-def test_a_virtual_cluster_that_tells_its_name_and_refuses_its_jobs_is_seen(loaded, monkeypatch):
+def test_a_virtual_cluster_that_tells_its_name_and_refuses_its_jobs_is_seen(few, monkeypatch):
     monkeypatch.setattr(VirtualClusterClient, "info", lambda _: {})
-    loaded.lab.break_("virtual-cluster", "vc-forbidden")
-    (cluster,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("virtual ")]
+    few.lab.break_("virtual-cluster", "vc-forbidden")
+    (cluster,) = [one for label, one in checks(few("doctor", "-o", "json")).items() if label.startswith("virtual ")]
     assert (cluster["state"], "403" in cluster["words"]) == ("FAIL", True)
 
 
@@ -591,18 +591,18 @@ def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
     assert named(site) - buckets <= {*references(site).values(), *references_by_hand(site).values()}
 
 
-def test_a_certificate_of_a_virtual_cluster_that_ends_soon_is_told_with_what_makes_a_new_one(loaded, monkeypatch):
+def test_a_certificate_of_a_virtual_cluster_that_ends_soon_is_told_with_what_makes_a_new_one(few, monkeypatch):
     label = "virtual cluster Default-VC-abc12345"
-    assert checks(loaded("doctor", "-o", "json"))[label]["state"] == "ok"
+    assert checks(few("doctor", "-o", "json"))[label]["state"] == "ok"
     monkeypatch.setattr(doctor, "SOON", timedelta(days=9999))
-    line = checks(loaded("doctor", "-o", "json"))[label]
+    line = checks(few("doctor", "-o", "json"))[label]
     assert line["state"] == "warn" and "; the certificate of " in line["words"], line
     assert "maint vc init Default-VC-abc12345" in line["hint"]
 
 
-def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(loaded, monkeypatch):
+def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(few, monkeypatch):
     monkeypatch.setattr(doctor_lines, "REACH", 0.001)
-    found = checks(loaded("doctor", "-o", "json"))
+    found = checks(few("doctor", "-o", "json"))
     assert found["virtual cluster Default-VC-abc12345"]["words"] == "no answer within 0.001 s"
     assert "the rest" not in found and found["store"]["state"] == "ok"
 
@@ -620,13 +620,13 @@ def test_clocks_of_this_machine_and_of_the_manager_that_differ_by_more_than_a_mi
         assert "here, or on 127.0.0.1" in line["hint"]
 
 
-def test_doctor_waits_once_for_a_host_that_hangs_after_its_login_and_names_it(loaded, monkeypatch):
+def test_doctor_waits_once_for_a_host_that_hangs_after_its_login_and_names_it(few, monkeypatch):
     for module in (doctor, doctor_lines):
         monkeypatch.setattr(module, "REACH", 2.0)
-    host = loaded.lab.manager_host
-    loaded.lab.break_(host, "hangs-after-login")
+    host = few.lab.manager_host
+    few.lab.break_(host, "hangs-after-login")
     begun = time.monotonic()
-    said = loaded("doctor", "-o", "json")
+    said = few("doctor", "-o", "json")
     assert time.monotonic() - begun < 2 + 15
     lines = {one["label"]: one for one in said.json["checks"]}
     assert (said.code, lines[f"host {host}"]["state"]) == (1, "FAIL")
