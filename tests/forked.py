@@ -23,17 +23,23 @@ FORKED.set_forkserver_preload(["tests.engine.test_cut_pushes", "tests.acting"])
 
 
 class Command:
-    """A command at work, as `subprocess.Popen` has one: its words are text, its standard input is empty.
+    """A command at work, as `subprocess.Popen` has one: its words are text, its standard input is empty or a file.
 
     With a `terminal`, the path of one, it is at work on that alone, in a session of its own.
     """
 
     def __init__(
-        self, words: Sequence[str], env: Mapping[str, str], *, folder: str | None = None, terminal: str = ""
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        folder: str | None = None,
+        terminal: str = "",
+        stdin: str = os.devnull,
     ) -> None:
         out, writes_out = FORKED.Pipe(duplex=False)
         err, writes_err = FORKED.Pipe(duplex=False)
-        given = (tuple(words), dict(env), folder or str(Path.cwd()), writes_out, writes_err, terminal)
+        given = (tuple(words), dict(env), folder or str(Path.cwd()), writes_out, writes_err, terminal, stdin)
         self._process = FORKED.Process(target=_carry_out, args=given, daemon=True)
         self._process.start()
         writes_out.close()
@@ -103,13 +109,19 @@ def _reading(pipe: Connection) -> IO[str]:
 
 
 def _carry_out(
-    words: Sequence[str], env: Mapping[str, str], folder: str, out: Connection, err: Connection, terminal: str
+    words: Sequence[str],
+    env: Mapping[str, str],
+    folder: str,
+    out: Connection,
+    err: Connection,
+    terminal: str,
+    stdin: str,
 ) -> None:
     """Be the command: with its arguments, environment, folder and streams, and nothing of whoever forked it."""
     if terminal:
         os.setsid()
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # what began in the background ignores it
-    given = os.open(terminal or os.devnull, os.O_RDWR)  # as the first one of a session, it takes its signals
+    given = os.open(terminal or stdin, os.O_RDWR)  # as the first one of a session, it takes its signals
     for number, stream in enumerate((given, given, given) if terminal else (given, out.fileno(), err.fileno())):
         os.dup2(stream, number)
     os.close(given)

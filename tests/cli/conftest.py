@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,25 @@ def with_few_hosts(operator: Operator) -> Operator:
 def few(loaded: Operator) -> Operator:
     """An operator at a manager that runs, whose config names two hosts and the virtual cluster."""
     return with_few_hosts(loaded)
+
+
+@pytest.fixture(scope="module")
+def shared(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """The same operator, of a lab that is one for all tests of a module."""
+    with Lab(copy(backed_up, tmp_path_factory.mktemp("shared") / "lab")) as lab:
+        yield with_few_hosts(Operator(lab))
+
+
+@pytest.fixture
+def still(shared: Operator) -> Iterator[Operator]:
+    """The same operator, where a test changes nothing that stays; its config and faults are put right after it."""
+    config, runs = Path(shared.config), sorted((shared.state / "runs").iterdir())
+    text = config.read_text()
+    shared.forget_requests()
+    yield shared
+    config.write_text(text)
+    shared.lab.repair()
+    assert (shared.sent, sorted((shared.state / "runs").iterdir())) == ([], runs)
 
 
 @pytest.fixture(scope="session")

@@ -125,7 +125,7 @@ deep nesting, huge numbers and halves of characters ended as a bug
     adapters/manager/test_hostile.py::test_halves_of_characters_end_no_call_with_a_crash
     adapters/manager/test_hostile.py::test_an_answer_that_is_no_list_is_a_failure_and_never_an_empty_list
     adapters/manager/test_hostile.py::test_what_python_could_read_and_nothing_of_ours_could_use_is_refused_with_its_reason
-    cli/test_exits.py::test_a_plan_file_that_is_nested_too_deeply_is_refused
+    cli/test_refused.py::test_a_plan_file_that_is_nested_too_deeply_is_refused
 a damaged file of our own, or a disk that took none, ended as a bug
     campaigns/test_inputs.py::test_a_damaged_file_of_any_kind_is_an_error_with_a_way_out
     test_files.py::test_what_is_nested_too_deep_is_told_as_damaged
@@ -374,7 +374,7 @@ an answer of a proxy to a delete was never named
 a mistyped argument was only missing
     cli/playbooks/test_writing.py::test_a_mistyped_argument_is_told_once_with_the_name_that_was_meant
     cli/site/test_doctor.py::test_an_unknown_snapshot_is_wrong_usage_with_the_nearest_names
-    cli/test_exits.py::test_an_unknown_site_is_exit_2
+    cli/test_refused.py::test_an_unknown_site_is_exit_2
     cli/test_configless.py::test_snapshots_by_another_signer_are_refused_with_that_reason
 requests left before a secret that others can read was refused
     adapters/manager/test_in_clear.py::test_a_secret_that_cannot_be_had_stops_before_anything_leaves
@@ -465,7 +465,7 @@ a proxy was obeyed by some, and named by none
     cli/test_proxy.py::test_a_proxy_leads_to_the_manager_and_to_virtual_clusters_but_to_what_no_proxy_names
     cli/test_proxy.py::test_plans_and_doctor_say_what_goes_through_a_proxy
 a manager that another run restarted was told as one that is down
-    cli/test_exits.py::test_a_manager_that_another_run_restarts_is_exit_6_and_told_as_that_run
+    cli/test_refused.py::test_a_manager_that_another_run_restarts_is_exit_6_and_told_as_that_run
 # Own runbooks
 a runbook could neither check hosts, ask, tell nor change services
     steps/hosts/test_check.py::test_what_is_wrong_stops_the_run_and_names_check_and_host

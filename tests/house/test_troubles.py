@@ -90,7 +90,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "is not shown there any more": "cli/site/test_doctor.py::test_a_store_that_hides_the_only_restorable_snapshot_below_a_newer_one_fails_here_and_before_a_restore",
         "was removed … while it was": "cli/backup/test_removed_meanwhile.py::test_a_command_says_that_it_is_gone_and_does_the_rest",
         "the signature is by a key that is not trusted": "adapters/test_sign.py::test_a_signature_by_a_stranger_names_the_stranger",
-        "exit 6": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",
+        "exit 6": "cli/test_refused.py::test_another_run_on_the_site_is_exit_6",
     },
     "configuration": {
         "there is no configuration": "config/test_precedence.py::test_without_a_configuration_the_way_to_one_is_named",
@@ -154,7 +154,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "this machine has no private key": "snapshots/test_capture.py::test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them",
         "cannot list … in STORE": "cli/backup/test_several_stores.py::test_where_the_first_store_is_gone_what_reads_a_copy_is_told",
         "cannot list … in SHARED-STATE": "cli/backup/test_several_stores.py::test_where_the_shared_state_is_gone_for_good_it_is_told_what_a_restore_elsewhere_leaves_out",
-        "another run is at work": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",
+        "another run is at work": "cli/test_refused.py::test_another_run_on_the_site_is_exit_6",
         "virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it_also_where_nobody_can_look_into_it_yet",
     },
     "hosts": {

@@ -82,9 +82,9 @@ class Operator:
             **{**pipes, "text": True, **more, "env": self._named(more.get("env"))},
         )
 
-    def fork(self, *words: str, env: Mapping[str, str] | None = None) -> Command:
+    def fork(self, *words: str, env: Mapping[str, str] | None = None, stdin: str = os.devnull) -> Command:
         """Begin a command in a process of its own that needs no start of Python."""
-        return Command(words, self._named(env))
+        return Command(words, self._named(env), stdin=stdin)
 
     def _named(self, env: Mapping[str, str] | None) -> Mapping[str, str]:
         return {"MAINT_CONFIG": self.config, **(env or environment())}
