@@ -1,6 +1,5 @@
 """The first hour: `maint config init` tries each answer, and five commands lead from nothing to a verified backup."""
 
-import importlib.util
 import os
 import pty
 import re
@@ -21,10 +20,8 @@ from maint.cli.config.init import Draft
 from maint.cli.screen import Screen
 from maint.errors import Interrupted, UsageError, WorkFailed
 from maint.lab.running import Lab
-from tests.adapters.conftest import missing
 from tests.cli.test_typed import typed_at
 from tests.house.source import ROOT
-from tests.s3_server import s3_server
 from tests.servers import ConnectProxy
 from tests.steps.conftest import copy
 from tests.steps.operator import Said, environment, maint
@@ -168,25 +165,6 @@ def test_a_password_may_stand_in_a_variable_whose_name_begins_as_ours_do(lab, he
     words = (*flags(lab, password="env:MAINT_CM_PW"), "--dry-run")
     said = maint("config", "init", "site.yaml", *words, MAINT_CM_PW=(lab.folder / "password").read_text().strip())
     assert (said.code, "let in as admin" in said.err) == (0, True), said.err
-
-
-def test_a_bucket_of_a_service_of_ones_own_is_tried_and_written_down(lab, here):
-    if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask"):
-        missing("moto[server] is not installed")
-    (here / "key").write_text("some-key")
-    (here / "key").chmod(0o600)
-    with s3_server("company-backups") as endpoint:
-        words = ["config", "init", "site.yaml", *flags(lab, store="s3://company-backups/maint")]
-        keys = [word for name in ("access_key", "secret_key") for word in ("--s3", f"{name}=file:key")]
-        elsewhere = maint(*words, *keys, "--s3", "endpoint=http://127.0.0.1:1", "-o", "json")
-        assert (elsewhere.code, "`--s3 endpoint=URL`" in elsewhere.error["hint"]) == (1, True), elsewhere.err
-        unlocked = maint(*words, *keys, "--s3", f"endpoint={endpoint}", "--s3", "lock=35d", "-o", "json")
-        assert (unlocked.code, "made with object lock" in unlocked.error["hint"]) == (1, True), unlocked.err
-        said = maint(*words, *keys, "--s3", f"endpoint={endpoint}", "--s3", "region=eu-west-1", "--s3", "lock=0s")
-        assert (said.code, "can be written to: a file was put there" in said.err) == (0, True), said.err
-        assert states(here / "site.yaml")["store"] == "ok"
-    written = (here / "site.yaml").read_text()
-    assert f"access_key: file:{here}/key " in written and "lock: 0s" in written
 
 
 def test_a_lab_whose_host_keys_are_gone_is_told_and_is_no_bug(here):

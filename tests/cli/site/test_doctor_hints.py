@@ -17,6 +17,7 @@ import yaml
 from maint.cli.site import doctor, doctor_lines
 from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.running import Lab
+from tests.cli.conftest import with_few_hosts
 from tests.cli.hosts.test_remedies import shown, typed
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint
@@ -29,7 +30,7 @@ VC = "virtual cluster Default-VC-abc12345"
 def operator(backed_up, tmp_path_factory):
     """A lab whose snapshot this machine has verified; each test leaves it well, by what doctor says."""
     with Lab(copy(backed_up, tmp_path_factory.mktemp("doctor") / "lab")) as lab:
-        operator = Operator(lab)
+        operator = with_few_hosts(Operator(lab), OTHER)
         assert operator("backup", "verify").code == 0
         yield operator
 
