@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.cli import after_run
 from maint.engine.lease import Lease, Terms, newest
+from tests.forked import Command
 from tests.steps.operator import environment, maint
 
 IDENTITY, RECIPIENT = AgeSeal().new_identity()
@@ -212,9 +212,8 @@ def test_ctrl_c_ends_what_looks_at_one_thing_after_another(
     away = re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:1", config)
     away = re.sub(r"plain_port: \d+, tls_port: \d+", "plain_port: 1, tls_port: 2", away)
     (tmp_path / "config.yaml").write_text(re.sub(r"http://127\.0\.0\.1:\d+", far, away))
-    command = [sys.executable, "-m", "maint", *words.split(), "--timeout", "1m", "--config", "config.yaml"]
-    pipe = subprocess.PIPE
-    at_work = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True)
+    command = (*words.split(), "--timeout", "1m", "--config", "config.yaml")
+    at_work = Command(command, environment(), folder=str(tmp_path))
     asked, _ = taken.accept()
     with asked:
         at_work.send_signal(signal.SIGINT)

@@ -10,24 +10,26 @@ import pytest
 
 from maint.lab.create import SITE
 from maint.lab.running import Lab
+from tests.cli.conftest import only_the_manager
 from tests.steps.conftest import back_up, copy
 from tests.steps.operator import Operator
 
 
 @pytest.fixture(scope="module")
-def five(backed_up, tmp_path_factory):
+def five(without_others, tmp_path_factory):
     """The folder of a lab, now down, that has five backups."""
-    folder = copy(backed_up, tmp_path_factory.mktemp("five") / "lab")
+    folder = copy(without_others, tmp_path_factory.mktemp("five") / "lab")
     with Lab(folder) as lab:
+        operator = only_the_manager(Operator(lab))
         for _ in range(4):
-            back_up(Operator(lab))
+            back_up(operator)
     return folder
 
 
 @pytest.fixture
 def full(make, five):
     """An operator whose site keeps one backup, and who has five."""
-    operator = make(template=five)
+    operator = only_the_manager(make(template=five))
     path = operator.lab.folder / "config.yaml"
     more = "      keep: {last: 1}\n      minimum: 1\n"
     path.write_text(path.read_text().replace("    backup:\n", f"    backup:\n{more}"))

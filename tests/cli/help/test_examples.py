@@ -9,6 +9,7 @@ import pytest
 from maint.cli.app import COMMANDS, NOUNS, TREE
 from maint.cli.help.topics import text_of
 from maint.lab.running import Lab
+from tests.cli.conftest import with_few_hosts
 from tests.house.source import ROOT
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Operator, maint
@@ -57,7 +58,7 @@ class Place:
 def place(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("examples")
     with Lab(copy(backed_up, folder / "lab")) as lab:
-        operator = Operator(lab)
+        operator = with_few_hosts(Operator(lab))
         config = Path(operator.config)
         notify = '    notify: [{name: "night-shift", exec: {command: ["/bin/true"]}}]\n'
         config.write_text(config.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 3}\n") + notify)
