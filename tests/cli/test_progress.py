@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-import termios
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -50,12 +49,25 @@ def event(index: int, what: Happening, detail: str, outcome: Outcome | None = No
     return Event(datetime(2026, 1, 2, tzinfo=UTC), index, what, detail, outcome)
 
 
-def on_a_terminal(program: str, columns: int) -> list[str]:
-    """Run a program whose stderr is a terminal; return all that stood in its last line, one after another."""
+# Each program in a process of its own, forked from one that has imported what they need; each ends with a byte 0.
+EACH = """
+import os, sys, termios
+import tests.cli.test_progress
+for columns, program in {programs!r}:
+    termios.tcsetwinsize(2, (24, columns))
+    if not (child := os.fork()):
+        exec(program)
+        sys.exit()
+    assert os.waitpid(child, 0)[1] == 0
+    os.write(2, bytes(1))
+"""
+
+
+def on_a_terminal(*programs: tuple[int, str]) -> list[list[str]]:
+    """Run programs whose stderr is a terminal of so many columns; return all that stood in the last line of each."""
     ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, columns))
     environ = {key: value for key, value in environment().items() if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    words = [sys.executable, "-c", program]
+    words = [sys.executable, "-c", EACH.format(programs=programs)]
     with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as process:
         os.close(theirs)
         told = b""
@@ -64,7 +76,8 @@ def on_a_terminal(program: str, columns: int) -> list[str]:
                 told += block
         os.close(ours)
     assert process.returncode == 0, told.decode()
-    return [line.rstrip("\r\n") for line in told.decode().split("\r\x1b[2K") if line]
+    *shown, _ = told.decode().split("\0")
+    return [[line.rstrip("\r\n") for line in one.split("\r\x1b[2K") if line] for one in shown]
 
 
 SAID = """
@@ -81,9 +94,21 @@ screen.say("next:\\n  maint backup create --config /etc/maint/config.yaml --yes"
 """
 
 
-def test_what_is_said_on_a_terminal_is_broken_between_words_and_a_command_never() -> None:
-    [shown] = on_a_terminal(SAID.replace("COLOR", "'never'"), 40)
-    assert shown.splitlines() == [
+@pytest.fixture(scope="module")
+def shown() -> dict[str, list[str]]:
+    """What programs have shown on a terminal."""
+    programs = {
+        "said": (40, SAID.replace("COLOR", "'never'")),
+        "coloured": (40, SAID.replace("COLOR", "'always'")),
+        "run": (100, RUN.replace("COLOR", "'never'")),
+        **{f"narrow {columns}": (columns, RUN.replace("COLOR", "'always'")) for columns in (20, 40)},
+    }
+    return dict(zip(programs, on_a_terminal(*programs.values()), strict=True))
+
+
+def test_what_is_said_on_a_terminal_is_broken_between_words_and_a_command_never(shown: dict[str, list[str]]) -> None:
+    [said], [coloured] = shown["said"], shown["coloured"]
+    assert said.splitlines() == [
         "✓ [1/2] Take it: it was taken and lies",
         "  in the store of the site",
         "warning: a line of more than forty",
@@ -97,14 +122,12 @@ def test_what_is_said_on_a_terminal_is_broken_between_words_and_a_command_never(
         "next:",
         "  maint backup create --config /etc/maint/config.yaml --yes",
     ]
-    [coloured] = on_a_terminal(SAID.replace("COLOR", "'always'"), 40)
-    assert re.sub(r"\x1b\[\d+m", "", coloured) == shown
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == said
     assert "\x1b[33mwarning: a line of more than forty\r\n  columns goes on below\x1b[0m" in coloured
 
 
-def test_a_terminal_shows_steps_of_all_and_bytes_with_rate_and_time_left() -> None:
-    shown = on_a_terminal(RUN.replace("COLOR", "'never'"), 100)
-    assert shown == [
+def test_a_terminal_shows_steps_of_all_and_bytes_with_rate_and_time_left(shown: dict[str, list[str]]) -> None:
+    assert shown["run"] == [
         "             [1/2] Take it …",
         "✓ [1/2] Take it: taken",
         "━━━━━━       [2/2] Copy it …",
@@ -118,10 +141,10 @@ def test_a_terminal_shows_steps_of_all_and_bytes_with_rate_and_time_left() -> No
 
 
 @pytest.mark.parametrize("columns", [20, 40])
-def test_a_bar_never_goes_beyond_a_narrow_terminal(columns: int) -> None:
-    shown = on_a_terminal(RUN.replace("COLOR", "'always'"), columns)
-    assert ("\x1b[36m━" in "".join(shown)) is (columns > 30)
-    passing = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown if "✓" not in line]
+def test_a_bar_never_goes_beyond_a_narrow_terminal(columns: int, shown: dict[str, list[str]]) -> None:
+    told = shown[f"narrow {columns}"]
+    assert ("\x1b[36m━" in "".join(told)) is (columns > 30)
+    passing = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in told if "✓" not in line]
     assert len(passing) == 7 and all(len(line) < columns for line in passing)
 
 

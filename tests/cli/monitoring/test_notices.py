@@ -252,7 +252,7 @@ def test_a_lease_that_was_taken_over_is_told_by_what_ends_next_where_a_kill_came
     program.write_text("import os\nos.kill(os.getppid(), 9)\n")
     dead = Lease(LocalStore(shared), SITE, SystemClock(), "dead", "playbook export", Terms(-10.0, 0.0, 0.0))
     list(dead.take())
-    process = alone.start("backup", "verify", "--level", "1")
+    process = alone.fork("backup", "verify", "--level", "1")
     _, said = process.communicate()
     assert process.returncode == -9, said
     program.write_text(whole)
