@@ -107,6 +107,8 @@ _STATUS: Mapping[str, Json] = {
     **dict.fromkeys(("account", "api", "release", "redaction", "licence", "redaction_window"), TEXT),
     **dict.fromkeys(("clusters", "active_commands"), TEXTS),
 }
+_FILLED: Mapping[str, Json] = {"snapshot": TEXT, "filled": NUMBER, "left": TEXTS}
+_VERIFIED = ref("verification")
 _DONE_ALREADY: Mapping[str, Json] = {"run": TEXT, "playbook": TEXT, "actions": a_list(_DONE), "done_already": FLAG}
 _RUNS_OR_PLANS = Output([_PLAN, _RUN, _DONE_ALREADY])
 _RESTORES = Output([_RESTORE, _PLAN, _RUN, _DONE_ALREADY])
@@ -137,7 +139,9 @@ OUTPUTS: Mapping[str, Output] = {
     "playbook new": Output([{"path": TEXT, "schema_file": TEXT}, {"path": TEXT, "content": TEXT}]),
     "playbook dismiss": Output([{"run": TEXT}]),
     "playbook diff": Output([{"differences": _OBJECTS}]),
-    "playbook history": Output([{"runs": a_list(ref("run"))}, {"forgotten": TEXTS, "would_forget": TEXTS}]),
+    "playbook history": Output(
+        [{"runs": a_list(ref("run"))}, {"forgotten": TEXTS, "would_forget": TEXTS, "kept": OBJECT}]
+    ),
     "playbook report": Output([{"report": OBJECT}, {"report": OBJECT, "files": OBJECT}]),
     "playbook resume": Output([_RUN, {"run": TEXT, "playbook": TEXT, "left": _OBJECTS}]),
     "playbook approve": Output([{"approval": OBJECT}]),
@@ -147,8 +151,8 @@ OUTPUTS: Mapping[str, Output] = {
     "backup show": Output([{"snapshot": ref("snapshot")}]),
     "backup verify": Output(
         [
-            {"verification": ref("verification")},
-            {"verifications": a_list(ref("verification"))},
+            {"verification": _VERIFIED},
+            {"verifications": a_list(_VERIFIED)},
             {"snapshot": TEXT, "level": NUMBER},
             {"snapshots": TEXTS, "level": NUMBER},
             *_DRILLED,  # --level 4
@@ -156,7 +160,13 @@ OUTPUTS: Mapping[str, Output] = {
     ),
     "backup prune": Output([{"snapshots": a_list(ref("fate")), **_PLAN}, _RUN, _DONE_ALREADY]),
     **dict.fromkeys(("backup diff", "backup drift"), Output([_COMPARED])),
-    "backup heal": Output([{"snapshot": TEXT}, {"snapshot": OBJECT}]),
+    "backup heal": Output(
+        [
+            _FILLED,
+            {**_FILLED, "healed_from": OBJECT, "restorable": FLAG, "verification": _VERIFIED},
+            {"snapshot": OBJECT},
+        ]
+    ),
     "backup drill": Output(_DRILLED),
     "backup files": Output([{"path": TEXT, "file": TEXT}, {"files": a_list(ANY)}]),
     "restore plan": Output([_RESTORE, _PLAN]),
