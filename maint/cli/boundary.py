@@ -118,6 +118,7 @@ def _check(shown: Screen, known: Sequence[str]) -> None:
 
 _received = [0]  # the newest signal that asks this process to end; 0: none
 _heard = [-math.inf]  # when that was, as `time.monotonic` has it
+_deaf = [False]  # whether what is under way is only to be told
 _HELD = 0.5  # seconds without a signal after which the next one is another: a held key repeats, and wrappers pass on
 
 
@@ -125,6 +126,16 @@ def insist() -> None:
     """Raise `Interrupted` where a signal came, also where what it raised was swallowed: nothing more must be begun."""
     if _received[0]:
         raise Interrupted(_received[0])
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Have signals only noted: what is done here takes a moment, and lost is what somebody must know."""
+    _deaf[0] = True
+    try:
+        yield
+    finally:
+        _deaf[0] = False
 
 
 @contextmanager
@@ -140,7 +151,7 @@ def listening() -> Iterator[None]:
         before, _heard[0], _received[0] = _heard[0], time.monotonic(), number
         if number == signal.SIGHUP:
             _let_go_of_lost_terminals()
-        if _heard[0] - before < _HELD:  # it would stop what the one before has begun to put back
+        if _deaf[0] or _heard[0] - before < _HELD:  # it would stop what the one before has begun to put back
             return
         if not working:
             os._exit(128 + number)

@@ -8,7 +8,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from msgspec.structs import replace
 
 from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_left, tell_start, tell_takeover
-from maint.cli.boundary import insist
+from maint.cli.boundary import insist, undisturbed
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, name_cluster, opened, proxies, warn_of_windows
@@ -402,11 +402,10 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
 
     try:
         _watch(session.events(), show)
-    except MaintError as error:
-        failure = _with_way_on(error, session, site)
     except Exception as error:
-        lacking = shortage(error)
-        failure = _with_way_on(lacking, session, site) if lacking else error
+        foreseen = error if isinstance(error, MaintError) else shortage(error)
+        with undisturbed():
+            failure = _with_way_on(foreseen, session, site) if foreseen else error
     try:
         moved = sum(one.end() for one in at_work)
         where: Mapping[str, str] = {}

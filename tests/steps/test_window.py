@@ -304,14 +304,17 @@ def test_a_key_that_is_held_down_counts_once_and_the_window_closes(loaded):
 
 
 def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_is_open(loaded, monkeypatch):
-    def strike(*_given):
+    seen = run_playbook.remembered
+
+    def strike(*given):
         signal.raise_signal(signal.SIGINT)
+        return seen(*given)  # of what is asked last, the window, an answer is needed
 
     def fail(*_given):
         raise WorkFailed("the server does not come back")
         yield
 
-    for place in ("after_run", "_show", "tell_left"):
+    for place in ("remembered", "after_run", "_show", "tell_left"):
         with monkeypatch.context() as patched:
             patched.setattr(window, "close_own", fail)
             patched.setattr(run_playbook, place, strike)
