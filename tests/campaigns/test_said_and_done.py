@@ -144,7 +144,7 @@ def follow(operator: Operator, actions: list[Any], journal: Path, said: Said, be
     vanished = any(path not in after and not own(path) for path in before)
     sent = [
         (moment(one), f"{one['method']} {one['path']}")
-        for one in operator._log()[operator._asked :]
+        for one in operator.asked
         if one["method"] in ("PUT", "POST", "DELETE") and 200 <= one["status"] < 300
     ]
     spans = {

@@ -119,7 +119,16 @@ class Operator:
 
     def forget_requests(self) -> None:
         """Count requests from here on."""
-        self._read = self.lab.log.path.read_bytes().rfind(b"\n") + 1  # a line that is being written still counts
+        self._read = self._log().rfind(b"\n") + 1  # a line that is being written still counts
+
+    def _log(self) -> bytes:
+        path = self.lab.log.path
+        return path.read_bytes() if path.exists() else b""
+
+    @property
+    def asked(self) -> list[Any]:
+        """All requests since then, as they stand in the log."""
+        return [*map(json.loads, self._log()[self._read :].rpartition(b"\n")[0].splitlines())]
 
     @property
     def sent(self) -> list[str]:
@@ -132,8 +141,7 @@ class Operator:
         return [words for words, status in self._changes() if 200 <= status < 300]
 
     def _changes(self) -> list[tuple[str, int]]:
-        lines = self.lab.log.path.read_bytes()[self._read :].rpartition(b"\n")[0].splitlines()
-        log = [(f"{line['method']} {line['path']}", line["status"]) for line in map(json.loads, lines)]
+        log = [(f"{line['method']} {line['path']}", line["status"]) for line in self.asked]
         return [(words, status) for words, status in log if words.split()[0] in ("PUT", "POST", "DELETE")]
 
     @property
