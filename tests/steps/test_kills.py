@@ -121,9 +121,7 @@ def test_a_recovery_killed_at_any_boundary_or_instant_ends_as_if_undisturbed(los
 
 def committed(operator):
     """How many deployments the manager answered with 200 since."""
-
-    log = operator.asked
-    return sum(line["method"] == "PUT" and line["status"] == 200 for line in log)
+    return sum(line["method"] == "PUT" and line["status"] == 200 for line in operator.asked)
 
 
 @pytest.mark.parametrize("point", sample([*range(1, EXPORT_LINES), *SOON], [4, 9]))
