@@ -367,6 +367,7 @@ def every_secret(value: str) -> Callable[[dict[str, Any]], None]:
         (lambda d: first_service(d)["roles"][0].pop("type"), "shape"),
         (lambda d: first_service(d).update(roles={"items": first_service(d)["roles"]}), "shape"),
         (lambda d: first_service(d).pop("type"), "shape"),
+        (lambda d: first_service(d).update(config={"items": {"name": "a"}}), "shape"),
         (lambda d: d["clusters"].append(None), "shape"),
         (lambda d: d["clusters"][0].update(name=""), "shape"),
         (lambda d: d["hosts"].append(None), "shape"),

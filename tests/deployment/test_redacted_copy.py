@@ -107,6 +107,8 @@ def test_a_value_whose_flag_comes_late_is_still_hidden() -> None:
     assert b"hunter2" not in copy(content, size=3)
     nested = b'{"managerSettings" : {"items" : [ {"value" : "hunter2hunter2", "more" : {}, "sensitive" : true} ]}}'
     assert b"hunter2" not in copy(nested, size=3)
+    before = b'{"managerSettings" : {"items" : [ {"more" : [], "value" : "hunter2hunter2", "sensitive" : true} ]}}'
+    assert b"hunter2" not in copy(before, size=3)
 
 
 @pytest.mark.parametrize("text", ["\u00e9\U0001f600", 'quote " and \\', "tab\tnew\nline", "\u2028"])
