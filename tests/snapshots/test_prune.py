@@ -770,6 +770,15 @@ def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place
         entries(aged)
 
 
+def test_a_store_that_has_lost_its_records_alone_is_not_said_to_be_away(aged: Place) -> None:
+    folder = Path(aged.store.location) / "prod"
+    shutil.rmtree(folder / "records")
+    records.insist_there(aged)
+    shutil.rmtree(folder)
+    with pytest.raises(StoreFailed, match="holds nothing of prod any more"):
+        records.insist_there(aged)
+
+
 def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Place) -> None:
     for name in ("odd-restore-x", f"odd-restore-{ids(aged)[0]}"):
         with aged.store.create(f"prod/records/{name}.json") as file:
