@@ -94,6 +94,7 @@ def test_the_options_file_is_byte_for_byte_as_it_was_also_where_there_was_none_a
     loaded, monkeypatch
 ):
     seen, left = [], SealedUndo(loaded.state, AgeSeal())
+    files = loaded.lab.machines[loaded.lab.manager_host].files
     when_started(loaded, monkeypatch, seen.append)
     contents = {name: FILES[name] for name in THROUGH}
     for name, content in {**contents, "with what a login script prints": FILES["with a heap"], "none": None}.items():
@@ -101,15 +102,19 @@ def test_the_options_file_is_byte_for_byte_as_it_was_also_where_there_was_none_a
             loaded.lab.break_(loaded.lab.manager_host, "banner-junk")
         elif name == "ending in a backslash":  # what a run kept that was killed before it opened anything is swept
             left.keep(loaded.options.read_bytes(), window._name(loaded.lab.manager_host))
-        loaded.options.unlink() if content is None else loaded.options.write_bytes(content)
-        mode = None if content is None else loaded.options.stat().st_mode
+        if content is None:
+            loaded.options.unlink()
+        else:
+            loaded.options.write_bytes(content)
+            files.own(java_options.PATH, 0o640, "hdfs", "cloudera-scm")
         seen.clear()
         said = through(loaded)
         assert (said.code, "edited by somebody else" in said.err) == (0, False), (name, said.err)
         assert seen == [False, True], name
-        there = loaded.options.exists()
-        assert (loaded.options.read_bytes() if there else None) == content, name
-        assert (loaded.options.stat().st_mode if there else None) == mode, name
+        assert (loaded.options.read_bytes() if loaded.options.exists() else None) == content, name
+        if content is not None:
+            there = files.entry(java_options.PATH)
+            assert (oct(there.mode), there.user, there.group) == ("0o640", "hdfs", "cloudera-scm"), name
         assert (loaded.window, loaded.kept) == (False, []), name
     left.keep(b"", window._name(loaded.lab.manager_host))
     assert loaded("manager", "export", "--close-window", "--yes").code == 0

@@ -38,15 +38,17 @@ def test_a_lost_certmanager_comes_back_before_the_restart_and_lost_options_witho
 def test_what_is_on_the_host_stays_as_it_is_path_by_path(lost: Any) -> None:
     properties = lost.root / "etc/cloudera-scm-server/db.properties"
     properties.write_text("of the new database")
-    password = lost.root / CERTMANAGER / "private/.global_truststore.pw"
-    kept, mode = password.read_bytes(), stat.S_IMODE(password.stat().st_mode)
-    password.unlink()
+    path = f"/{CERTMANAGER}/private/.global_truststore.pw"
+    kept, files = lost.root.joinpath(path[1:]).read_bytes(), lost.lab.machines[lost.lab.manager_host].files
+    facts = files.entry(path)
+    files.remove(path)
     said = lost.restore("-o", "json")
     assert said.code == 0, said.err
     assert properties.read_text() == "of the new database"
-    assert (password.read_bytes(), stat.S_IMODE(password.stat().st_mode)) == (kept, mode)
-    found = action(said, "hostfiles.restore")
-    assert found["value"]["files"] == [f"/{CERTMANAGER}/private/.global_truststore.pw"]
+    assert lost.root.joinpath(path[1:]).read_bytes() == kept
+    there = files.entry(path)
+    assert (there.mode, there.user, there.group) == (facts.mode, facts.user, facts.group)
+    assert action(said, "hostfiles.restore")["value"]["files"] == [path]
 
 
 def test_a_missing_guid_refuses_before_anything_is_sent_and_says_how_to_get_it(lost: Any, tmp_path: Path) -> None:
