@@ -11,7 +11,7 @@ from maint.cli.run_playbook import carry_out, plan_json
 from maint.cli.screen import plan_text, table
 from maint.engine.load import library
 from maint.engine.plan import make_plan
-from maint.errors import Invalid
+from maint.errors import UsageError
 from maint.model.json import Json
 from maint.snapshots.prune import lines, verdict
 from maint.steps.snapshots.retention import end_of_hold
@@ -45,7 +45,7 @@ def hold(
     try:
         end_of_hold(until)
     except ValueError as error:
-        raise Invalid(f"--until: {error}", hint="the last day of the hold; without it, `release` ends it") from None
+        raise UsageError(f"--until: {error}", hint="the last day of the hold; without it, `release` ends it") from None
     return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
 
 

@@ -102,7 +102,7 @@ def test_a_hold_twice_is_one_hold(keeping):
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("--reason", "x", "--until", "tomorrow"), 3),
+        (("--reason", "x", "--until", "tomorrow"), 2),
         (("--reason", "x", "--until", "2020-01-01"), 3),
         (("--reason", "  "), 3),
         ((), 2),
