@@ -1,4 +1,4 @@
-"""Make the sample configuration and the reference of all keys from the schema, so that they cannot disagree with it."""
+"""Make the sample configuration, its JSON schema and the reference of all keys from the models, so that they agree."""
 
 import json
 import re
@@ -49,6 +49,20 @@ def sample() -> str:
 def reference() -> list[ConfigKey]:
     """Return every key, nested ones in dotted form, in the order of the schema."""
     return list(_keys(Config, ""))
+
+
+def json_schema() -> dict[str, Json]:
+    """Return the JSON schema of the file, for editors."""
+    _build(Config)
+    return Config.model_json_schema()
+
+
+def _build(model: type[BaseModel]) -> None:
+    """Have the models within one built: older pydantic shows no default of one that was never used."""
+    for _, field in _fields(model):
+        if inner := _nested(field)[0]:
+            inner.model_rebuild()
+            _build(inner)
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[ConfigKey]:

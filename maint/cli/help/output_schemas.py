@@ -6,7 +6,7 @@ import msgspec
 
 from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
-from maint.config.schema import Config
+from maint.config.sample import json_schema
 from maint.engine.expectations import ExpectationForm
 from maint.engine.journal import RUN_STATES
 from maint.engine.read_step import PlaybookForm
@@ -228,7 +228,7 @@ def schema_of(what: str, command: str = "") -> dict[str, Json]:
         hint = "there is one of config, playbook, playbook-test, output, and output COMMAND"
         raise UsageError(f"there is no schema of {words!r}", hint=hint)
     if what == "config":
-        return {"$schema": DRAFT, **Config.model_json_schema()}
+        return {"$schema": DRAFT, **json_schema()}
     return playbook_schema() if what == "playbook" else playbook_test_schema()
 
 
