@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import maint as maint_itself
 from maint.cli import packaging
@@ -22,6 +23,7 @@ from maint.cli.help.output_schemas import schema_of
 from maint.errors import WorkFailed
 from maint.render import from_file
 from tests.cli.test_outputs import fits
+from tests.house import constraints
 from tests.house.source import ROOT
 from tests.steps.operator import maint
 
@@ -60,6 +62,18 @@ def test_constraints_are_what_these_tests_run_with():
         pytest.skip("only where the environment was installed from the constraints")
     here = {name: version(name) for name in names(packaging.tested()) if name != "typing-extensions"}
     assert here == {name: number for name, number in names(packaging.tested()).items() if name in here}
+
+
+def test_each_dependency_is_bounded_by_its_oldest_and_its_newest_release_that_were_tried():
+    """The oldest of all are installed by `.ci/run`; the newest is of the last line of releases that is admitted."""
+    tested = names(packaging.tested())
+    for one in map(Requirement, constraints.requirements()):
+        first, last = sorted(one.specifier, key=lambda each: each.operator, reverse=True)
+        assert (first.operator, last.operator) == (">=", "<"), one
+        newest = Version(tested[one.name])
+        assert newest in one.specifier and Version(last.version) <= Version(str(newest.major + 1)), one
+        assert f"{one.name}=={first.version}" in constraints.oldest()
+    assert "pip install -q -r .venv-oldest && .venv/bin/pytest" in (ROOT / ".ci/run").read_text()
 
 
 def test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day(tmp_path):

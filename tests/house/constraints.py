@@ -1,11 +1,13 @@
 """Write down what was tested: the exact versions of this environment, with the hashes of their wheels.
 
-    python -m tests.house.constraints          # rewrites maint/cli/constraints.txt
+    python -m tests.house.constraints            # rewrites maint/cli/constraints.txt
+    python -m tests.house.constraints --oldest   # prints the oldest release of each dependency that is admitted
 
 Wheels of every Python that the package admits are looked up for Linux on x86-64, and for what is pure Python for all.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -39,6 +41,11 @@ def requirements() -> list[str]:
     return [*project["dependencies"], *project["optional-dependencies"]["s3"]]
 
 
+def oldest() -> list[str]:
+    """Return the requirements with the oldest release that each admits."""
+    return [re.sub(">=([^,]+).*", r"==\1", one) for one in requirements()]
+
+
 def pinned(requirement: str) -> str:
     """Return a requirement with the version that is installed here."""
     name = requirement.split(">")[0].split("=")[0].split("[")[0].strip()
@@ -64,4 +71,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--oldest"]:
+        sys.stdout.write("\n".join(oldest()) + "\n")
+    else:
+        main()
