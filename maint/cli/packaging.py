@@ -34,6 +34,7 @@ _PINNED = re.compile(r"^(\S+)==(\S+)((?: --hash=\S+)*)$", re.MULTILINE)
 # A name as registries have it, with a tag or a digest where one is given; never a line of its own.
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*(@sha256:[0-9a-f]{64})?")
 _USER = 10001
+_PIP = (sys.executable, "-P", "-m", "pip")  # -P: never what lies in the working folder
 _LIMIT = 900  # seconds that pip may take
 _OURS = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})  # what an installation adds to a wheel
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file in the wheel, so that equal contents are equal bytes
@@ -118,7 +119,7 @@ def _in_room_for_temporary(folder: Path) -> Iterator[None]:
 
 def _fetch(folder: Path, python: str) -> None:
     """Let pip fetch the wheels that were tested; it refuses what has another hash."""
-    words = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--no-deps", "--require-hashes"]
+    words = [*_PIP, "download", "--quiet", "--only-binary=:all:", "--no-deps", "--require-hashes"]
     words += ["--dest", str(folder / "wheels"), "-r", str(folder / "constraints.txt")]
     words += ["--python-version", python] if python else []
     ran = _of_pip(words)
@@ -177,7 +178,7 @@ def _digest(content: bytes) -> str:
 
 
 def _built(source: Path, folder: Path) -> Path:
-    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
+    words = [*_PIP, "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
     isolated = (
         [] if shutil.which("hatchling", path=str(Path(sys.executable).parent)) is None else ["--no-build-isolation"]
     )

@@ -222,10 +222,12 @@ def test_the_containerfile_is_rootless_and_keeps_its_state_in_a_volume(tmp_path:
         assert (ran.returncode, ran.stdout) == (0, "")
 
 
-def test_without_an_index_a_bundle_says_what_pip_said(tmp_path: Path):
+def test_without_an_index_a_bundle_says_what_pip_said(tmp_path: Path, monkeypatch):
+    (tmp_path / "pip.py").write_text("open('ran', 'w')")  # what lies in the working folder is not pip
+    monkeypatch.chdir(tmp_path)
     said = maint("generate", "bundle", "--to", str(tmp_path / "b.tar.gz"), PIP_NO_INDEX="1", PIP_FIND_LINKS="")
     assert (said.code, "pip could not fetch what was tested" in said.err) == (1, True), said.err
-    assert list(tmp_path.iterdir()) == []
+    assert [one.name for one in tmp_path.iterdir()] == ["pip.py"]
 
 
 @pytest.mark.parametrize("size", ["4k", "300k"])  # what maint writes itself, and what pip writes

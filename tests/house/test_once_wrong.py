@@ -91,6 +91,7 @@ any local user ran code as the owner of a lab
     lab/virtual_clusters/test_service.py::test_an_access_key_that_nobody_was_given_opens_nothing
     lab/virtual_clusters/test_service.py::test_only_its_owner_can_read_the_access_key
     cli/lab/test_lab_wishes.py::test_a_folder_named_as_the_package_is_not_imported_by_a_labs_process
+    house/test_source.py::test_no_python_that_is_started_imports_what_lies_in_the_working_folder
 a stored file that had rotted was claimed as verified
     snapshots/virtual_clusters/test_take.py::test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew
     snapshots/virtual_clusters/test_take.py::test_a_level_says_since_when_its_files_have_been_read

@@ -176,6 +176,16 @@ def test_files_are_written_in_one_place_and_each_other_one_has_its_reason() -> N
     assert WRITERS.keys() - ours == set(), "these write no file any more"
 
 
+def test_no_python_that_is_started_imports_what_lies_in_the_working_folder() -> None:
+    each = ((name, node) for name, path in modules().items() for node in nodes(path))
+    rows = [
+        (name, [ast.unparse(one) for one in node.elts]) for name, node in each if isinstance(node, ast.List | ast.Tuple)
+    ]
+    started = [(name, row) for name, row in rows if "sys.executable" in row and "'-m'" in row]
+    assert len(started) > 3
+    assert [name for name, row in started if "'-P'" not in row] == []
+
+
 # -- small modules, small functions, a sentence on top of each, and no drawer for odds and ends
 
 
