@@ -9,7 +9,7 @@ import msgspec
 
 from maint.config.schema import VirtualClusterSettings
 from maint.model.json import Json
-from maint.model.virtual_cluster import Job, Object, Resource, Run
+from maint.model.virtual_cluster import File, Job, Object, Resource, Run
 from maint.ports.streams import Answer
 
 
@@ -71,8 +71,8 @@ class VirtualClusterSight(Protocol):
     def resource(self, name: str, *, files: bool = True) -> Resource | None:
         """Return a resource, with its files unless asked otherwise; None where there is none."""
 
-    def download(self, resource: str, path: str) -> AbstractContextManager[Answer]:
-        """Stream a file's bytes; `WorkFailed` where there is none."""
+    def download(self, resource: str, file: File) -> AbstractContextManager[Answer]:
+        """Stream a file's bytes; `WorkFailed` where there is none, or it is longer than its resource says."""
 
     def runs(self, filters: Sequence[str] = ()) -> Sequence[Run]:
         """Return all runs, oldest first."""

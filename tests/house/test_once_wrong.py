@@ -31,6 +31,7 @@ a store that hid the newest snapshot got an older one restored without a word
 a list without an end crashed, or went on past the limit
     snapshots/test_parts.py::test_a_list_without_end_is_refused
     adapters/stores/test_lying_services.py::test_pages_without_an_end_are_left
+    adapters/virtual_clusters/test_hostile.py::test_a_list_without_an_end_is_left
 a torn line in a journal had the deployment committed again on every resume, and nobody could give the run up
     engine/test_journal.py::test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again
     engine/test_journal.py::test_a_torn_last_line_is_passed_over_and_ended_on_resume
@@ -114,6 +115,7 @@ answers of a manager, a host that prints without end, or a long name in an archi
     adapters/manager/test_hostile.py::test_a_packed_answer_counts_by_what_it_unpacks_to
     adapters/ssh/test_fleet_contract.py::test_a_host_that_prints_without_end_is_ended_and_the_others_answer
     adapters/ssh/test_shell.py::test_a_command_that_prints_without_end_is_ended
+    adapters/virtual_clusters/test_hostile.py::test_a_file_is_not_read_beyond_what_its_resource_says
     adapters/stores/test_far_stores.py::test_a_folder_of_a_host_that_lists_without_an_end_is_left
     snapshots/test_parts.py::test_a_name_of_any_length_is_refused_before_it_is_read
 a text of a playbook took a minute and gigabytes before it was refused

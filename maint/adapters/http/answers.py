@@ -166,6 +166,7 @@ class Streamed:
         is_object: it must be a JSON object, whose last byte shows a cut where neither length nor chunks do (M7).
         empty: the hint for an empty body; only where it must be an object.
         keys: of which a short object has at least one; else it is another one, such as an error.
+        most: bytes that it has at the most, as the server said before.
     """
 
     def __init__(
@@ -176,11 +177,13 @@ class Streamed:
         is_object: bool = False,
         empty: str = "",
         keys: Collection[str] = (),
+        most: int = _STREAMED,
     ) -> None:
         self._answer = answer
         self._what = what
         self._is_object = is_object
         self._empty = empty
+        self._most = most
         self._count = 0
         self._begun = False
         self._last = b""
@@ -217,11 +220,13 @@ class Streamed:
             cut.late = _late(error)
             raise cut from None
         self._count += len(block)
-        if self._count > _STREAMED:
+        if self._count > self._most:
             self.close()
             raise WorkFailed(
-                f"{self._what} is longer than {show_size(_STREAMED)}, and was not read to its end",
-                hint="is this the right server? no answer of this kind is so long",
+                f"{self._what} is longer than {show_size(self._most)}, and was not read to its end",
+                hint="is this the right server? no answer of this kind is so long"
+                if self._most == _STREAMED
+                else "it is said to be so long: was it replaced meanwhile? Try again",
             )
         if self._is_object:
             self._look(block)

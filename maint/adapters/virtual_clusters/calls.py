@@ -125,8 +125,13 @@ class ServiceCalls:
 
     def told(self, call: HttpCall) -> Json:
         """Return the JSON that a GET is answered with; Missing, in the server's words, where there is no such thing."""
+        return self.weighed(call)[0]
+
+    def weighed(self, call: HttpCall) -> tuple[Json, int]:
+        """Return what `told` does, and how many bytes it was."""
         reply = self._until_settled(call, lambda: self._authorised(call, self._transport.fetch))
-        return decode(self._good(call, reply).content, call.what, PROXY)
+        content = self._good(call, reply).content
+        return decode(content, call.what, PROXY), len(content)
 
     def stream(self, call: HttpCall) -> requests.Response | None:
         """Return a good answer to a GET, its body unread; None where there is no such thing."""

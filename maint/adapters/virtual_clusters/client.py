@@ -17,9 +17,10 @@ from maint.adapters.http.tls import ProxyFailed, presented_der, proxy_for
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.adapters.virtual_clusters.calls import Missing, ServiceCalls
 from maint.errors import AnswerMissing, CannotReach, Invalid, Rejected, WorkFailed
-from maint.model.formatting import parse_time
+from maint.model.formatting import parse_time, show_size
 from maint.model.json import Json
 from maint.model.virtual_cluster import (
+    File,
     Job,
     Object,
     Resource,
@@ -42,6 +43,15 @@ _SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run
 _PAGE = 100  # items; more is not allowed
 _OVERLAP = 10  # items that may go between two pages without a fresh start
 _PASSES = 20  # fresh starts before a list counts as one that never rests
+_MOST, _LARGEST = 1_000_000, 1 << 30  # items of a list, and bytes; one that has more never ends
+
+
+class Page(Struct, frozen=True):
+    """A part of a list."""
+
+    items: Sequence[Object]
+    more: bool  # whether there are more behind it
+    size: int  # bytes that it was
 
 
 class Listing(Struct, frozen=True):
@@ -52,9 +62,7 @@ class Listing(Struct, frozen=True):
     name: str  # the field that tells two items apart
     order: tuple[tuple[str, str], ...]  # further parameters, the order above all
 
-    def page(
-        self, calls: ServiceCalls, filters: Sequence[str], limit: int, offset: int = 0
-    ) -> tuple[list[Object], bool]:
+    def page(self, calls: ServiceCalls, filters: Sequence[str], limit: int, offset: int = 0) -> Page:
         """Return one page, and whether there are more: as `hasNext` says, else if it is full; all filters must match.
 
         It is full by the server's own `limit` where that is less than what was asked for. An answer that is not a list,
@@ -62,7 +70,7 @@ class Listing(Struct, frozen=True):
         """
         query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
         try:
-            answer = calls.told(calls.get(calls.url(self.place, query=query)))
+            answer, size = calls.weighed(calls.get(calls.url(self.place, query=query)))
         except Missing as failure:  # a list is there, whatever of its filters is not
             raise WorkFailed(failure.message, hint="mend the filter that it names; is `base_url` right?") from None
         items = answer.get(self.key) if isinstance(answer, dict) else None
@@ -78,10 +86,12 @@ class Listing(Struct, frozen=True):
         if more and not found and not offset:
             raise unexpected(f"GET /{self.place}", "an item on a page behind which there are more", answer)
         full = min(limit, own) if isinstance(own, int) and own > 0 else limit
-        return cast(list[Object], found), len(found) >= full if more is None else more
+        return Page(cast(list[Object], found), len(found) >= full if more is None else more, size)
 
     def whole(self, calls: ServiceCalls, filters: Sequence[str]) -> list[Object]:
-        """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""
+        """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read, or
+        does not end.
+        """
         for _ in range(_PASSES):
             found = self._pass(calls, filters)
             if found is not None:
@@ -98,9 +108,16 @@ class Listing(Struct, frozen=True):
     def _pass(self, calls: ServiceCalls, filters: Sequence[str]) -> list[Object] | None:
         # None where items may have been lost.
         found: dict[str, Object] = {}
-        offset, last = 0, None
+        offset, size, last = 0, 0, None
         while True:
-            items, more = self.page(calls, filters, _PAGE, offset)
+            page = self.page(calls, filters, _PAGE, offset)
+            items, more, size = page.items, page.more, size + page.size
+            if offset > _MOST or size > _LARGEST:
+                raise WorkFailed(
+                    f"the list of {self.key} has more than {_MOST} items, or is longer than {show_size(_LARGEST)}",
+                    detail=["a list that does not end comes from a server that is broken, or lies"],
+                    hint="is `base_url` right? A list with a `--filter` is shorter",
+                )
             names = [repr(item.get(self.name)) for item in items]
             if last is not None and last not in names:
                 return None
@@ -216,14 +233,14 @@ class VirtualClusterClient:
         return None if raw is None else Resource(raw)
 
     @contextmanager
-    def download(self, resource: str, path: str) -> Iterator[Answer]:
-        call = self._calls.get(self._file(resource, path), "application/octet-stream")
+    def download(self, resource: str, file: File) -> Iterator[Answer]:
+        call = self._calls.get(self._file(resource, file.path), "application/octet-stream")
         answer = self._calls.stream(call)
         if answer is None:
             hint = f"`maint vc resource describe --name {quote(resource)}` lists its files"
-            raise Missing(f"resource {resource} has no file {path}", hint=hint)
+            raise Missing(f"resource {resource} has no file {file.path}", hint=hint)
         with closing(answer):
-            yield Streamed(answer, f"{resource}/{path}")
+            yield Streamed(answer, f"{resource}/{file.path}", most=file.size)
 
     def create_resource(self, definition: Object) -> None:
         name = str(definition["name"])
@@ -331,10 +348,10 @@ class VirtualClusterClient:
 
     def _newest(self, job: str) -> list[Run]:
         # All runs where the server does not sort as it is asked.
-        items, more = _NEWEST_FIRST.page(self._calls, [f"job[eq]{job}"], _NEWEST)
-        found = [Run(raw) for raw in items]
+        page = _NEWEST_FIRST.page(self._calls, [f"job[eq]{job}"], _NEWEST)
+        found = [Run(raw) for raw in page.items]
         rising = len(found) > 1 and found[0].id < found[-1].id
-        return list(self.runs([f"job[eq]{job}"])) if rising and more else found
+        return list(self.runs([f"job[eq]{job}"])) if rising and page.more else found
 
     def _started(self, start: Start, after: int) -> Run | None:
         # The run that a start made may take a moment to be listed.

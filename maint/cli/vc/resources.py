@@ -175,7 +175,7 @@ def _fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, file: File
 
     def attempt() -> int:
         digest, size = hashlib.sha1(usedforsecurity=False), 0
-        with written(place, replace=False) as target, cluster.download(resource, file.path) as answer:
+        with written(place, replace=False) as target, cluster.download(resource, file) as answer:
             while block := answer.read(_BLOCK):
                 digest.update(block)
                 size += target.write(block)

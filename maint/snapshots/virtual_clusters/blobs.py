@@ -130,7 +130,7 @@ class Objects:
             WorkFailed, CannotReach: it cannot be read, or is something else.
             Cut: it was cut on its way; asking again may help.
         """
-        with cluster.download(resource, file.path) as answer:
+        with cluster.download(resource, file) as answer:
             self._store(file, f"{resource}/{file.path}", answer.read, stop)
 
     def reseal(self, file: File, before: StoredFile, read: Callable[[int], bytes], stop: threading.Event) -> StoredFile:

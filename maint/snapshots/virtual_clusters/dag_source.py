@@ -82,8 +82,8 @@ def live_dag(cluster: VirtualClusterSight, job: Job, resource: Callable[[str], R
     """
     for name, path in dag_places(job):
         live = resource(name)
-        if live is not None and live.file(path) is not None:
-            with cluster.download(name, path) as answer:
+        if live is not None and (file := live.file(path)) is not None:
+            with cluster.download(name, file) as answer:
                 return read_dag_from(answer)
     return None
 

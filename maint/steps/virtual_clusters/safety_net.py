@@ -402,7 +402,7 @@ def seal_files(
 
 
 def _seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file: File) -> KeptFile:
-    with cluster.download(resource, file.path) as answer:
+    with cluster.download(resource, file) as answer:
         return seal_file(undo, file, answer)
 
 

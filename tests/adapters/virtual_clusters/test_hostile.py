@@ -10,8 +10,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from maint.adapters.virtual_clusters import client
 from maint.adapters.virtual_clusters.calls import Patience
 from maint.errors import CannotReach, LoginRefused, WorkFailed
+from maint.model.virtual_cluster import File
 from tests.adapters.manager.conftest import answer, request_head
 from tests.adapters.virtual_clusters.conftest import Bench
 from tests.adapters.virtual_clusters.server import PAGE, PASSWORD
@@ -73,6 +75,34 @@ def test_a_server_with_shorter_pages_that_does_not_say_whether_a_list_goes_on_is
 
     scripted.expect_request("/dex/api/v1/jobs").respond_with_handler(shown)
     assert [job.name for job in bench.client().jobs()] == names
+
+
+@pytest.mark.parametrize("bound", ["_MOST", "_LARGEST"])
+def test_a_list_without_an_end_is_left(
+    bench: Bench, scripted: HTTPServer, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(request: Request) -> Response:
+        offset, limit = int(request.args["offset"]), int(request.args["limit"])
+        jobs = [{"name": f"job-{number}"} for number in range(offset, offset + limit)]
+        return Response(json.dumps({"jobs": jobs, "meta": {"hasNext": offset < 50_000}}))  # without the bound, so far
+
+    monkeypatch.setattr(client, bound, 10_000)
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_handler(shown)
+    with pytest.raises(WorkFailed, match="the list of jobs has more than") as failure:
+        bench.client().jobs()
+    assert failure.value.hint
+
+
+def test_a_file_is_not_read_beyond_what_its_resource_says(bench: Bench, scripted: HTTPServer) -> None:
+    block, blocks = b" " * 65536, 500
+    scripted.expect_request("/dex/api/v1/resources/r/a").respond_with_handler(
+        lambda _: Response(block for _ in range(blocks))
+    )
+    file, read = File({"path": "a", "sizeBytes": len(block)}), 0
+    with pytest.raises(WorkFailed, match="longer than"), bench.client().download("r", file) as answer:
+        while found := answer.read(len(block)):
+            read += len(found)
+    assert read == len(block)
 
 
 @pytest.mark.parametrize("body", [{"jobs": []}, {"jobs": None, "meta": {}}, {"meta": {"hasNext": False}}])
