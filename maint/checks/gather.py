@@ -18,7 +18,7 @@ from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Failure, WorkFailed
 from maint.model.fleet import HostReply
-from maint.model.formatting import show_duration, show_time
+from maint.model.formatting import show_duration, show_time, whole_number
 from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
 from maint.model.secret import scrub
@@ -276,7 +276,7 @@ def _frames(text: str, token: str) -> Iterable[tuple[str, Answered]]:
     for block in text.split(f"{token} ask ")[1:]:
         name, _, rest = block.partition("\n")
         shown, ended, status = rest.partition(f"\n{token} end ")
-        word = status.partition("\n")[0]
-        if ended and "\n" in status and word.isdigit():
+        code = whole_number(status.partition("\n")[0])
+        if ended and "\n" in status and code is not None:
             out, _, words = f"\n{shown}".partition(f"\n{token} said ")
-            yield name, Answered(int(word), out[1:][:_MOST], " ".join(words.split())[-_WORDS:])
+            yield name, Answered(code, out[1:][:_MOST], " ".join(words.split())[-_WORDS:])

@@ -11,6 +11,7 @@ _DURATION = r"(?a)(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _STAMP = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 _SEVERAL = r"(?<![aeiou])y$"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DIGITS = 19  # of a number that servers count with
 LONGEST = 36500 * 86400.0  # seconds of a duration: no date that is counted from now lies beyond the calendar
 
 
@@ -51,6 +52,11 @@ def show_duration(seconds: float) -> str:
 def show_time(time: datetime) -> str:
     """Return a time as every file and output of ours carries it, such as `2026-11-21T02:15:00.123Z`."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that a text of decimal digits stands for, None where it is no such text, or endless."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def parse_time(text: object) -> datetime | None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from maint.model.formatting import whole_number
 from maint.model.json import Json
 
 Object = Mapping[str, Json]
@@ -63,11 +64,6 @@ def number_of(raw: Object, key: str) -> int:
     if isinstance(value, str):
         value = whole_number(value)
     return value if isinstance(value, int) else 0
-
-
-def whole_number(text: str) -> int | None:
-    """Return the number that a text of decimal digits stands for, None where it is no such text, or endless."""
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def _items(raw: Object, key: str) -> Sequence[Object]:
@@ -249,7 +245,6 @@ _FILLED: Object = {
     "executorCores": 1,
 }
 
-_DIGITS = 19  # of a number that servers count with
 
 UNSCHEDULED: Object = {
     "enabled": False,

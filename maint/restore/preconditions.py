@@ -6,6 +6,7 @@ import msgspec
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
+from maint.model.formatting import whole_number
 from maint.model.json import Json
 from maint.model.manager import CERTMANAGER, GUID
 from maint.model.snapshot import Redaction, RuleResult, Snapshot
@@ -115,8 +116,8 @@ def release_fits(snapshot: Snapshot, release: str) -> RuleResult:
 def _api(snapshot: Snapshot, server: RunningServer) -> RuleResult:
     """The restore uses the export's own version: a lower one may lose newer fields (M3)."""
     wanted = snapshot.versions.get("api", "")
-    known = wanted.removeprefix("v")
-    if known.isdigit() and int(known) <= server.api:
+    known = whole_number(wanted.removeprefix("v"))
+    if known is not None and known <= server.api:
         return RuleResult("api", True, f"the server knows the snapshot's API {wanted}")
     return RuleResult("api", False, f"the server knows API v{server.api} at most, the snapshot needs {wanted or 'one'}")
 

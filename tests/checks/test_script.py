@@ -37,6 +37,14 @@ def test_errors_are_kept_beside_the_answer(shell: list[str]) -> None:
     }
 
 
+@pytest.mark.parametrize("status", ["²", "9" * 5000, "", "-1", "0x0"])
+def test_an_answer_whose_status_is_no_number_is_none(status: str) -> None:
+    frames = "token ask {}\n\nfine\ntoken end {}\n"
+    out = "token begin 1\n" + frames.format("plain", 0) + frames.format("both", status) + "token done 2\n"
+    framed = parse(out.encode(), "token", ("plain", "both"))
+    assert ([*framed.answers], framed.reason) == (["plain"], "the answer broke off after 1 of 2")
+
+
 def test_what_hangs_takes_no_question_after_it_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server of Kubernetes that does not answer is asked five times: four of them are cut short."""
     monkeypatch.setattr(gather, "_LIMIT", 4)

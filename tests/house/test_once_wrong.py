@@ -128,6 +128,7 @@ deep nesting, huge numbers and halves of characters ended as a bug
     adapters/manager/test_hostile.py::test_halves_of_characters_end_no_call_with_a_crash
     adapters/manager/test_hostile.py::test_an_answer_that_is_no_list_is_a_failure_and_never_an_empty_list
     adapters/manager/test_hostile.py::test_what_python_could_read_and_nothing_of_ours_could_use_is_refused_with_its_reason
+    checks/test_script.py::test_an_answer_whose_status_is_no_number_is_none
     cli/test_refused.py::test_a_plan_file_that_is_nested_too_deeply_is_refused
 a damaged file of our own, or a disk that took none, ended as a bug
     campaigns/test_inputs.py::test_a_damaged_file_of_any_kind_is_an_error_with_a_way_out
@@ -428,6 +429,7 @@ a user without a name could not take the lock
     campaigns/test_clocks_and_machines.py::test_an_account_that_the_system_does_not_know_works_or_is_told_what_it_lacks
 snapshots from the future counted into the floor
     snapshots/test_prune.py::test_a_snapshot_from_the_future_is_not_counted_into_the_floor
+    snapshots/test_retention_policy.py::test_what_is_from_the_future_or_cannot_be_believed_stays_and_changes_nothing_for_the_others
 a run that an older version began ended as a bug
     engine/test_journal.py::test_a_run_of_the_first_format_is_read_and_refused_with_the_version_that_began_it
     snapshots/test_state_of_0_1_0.py::test_a_killed_run_is_taken_up_or_refused_by_name_of_its_version

@@ -13,10 +13,9 @@ from urllib3.exceptions import DecodeError, HTTPError
 
 from maint.adapters.http.request import BLOCK, MOST
 from maint.errors import CannotReach, WorkFailed
-from maint.model.formatting import show_count, show_size
+from maint.model.formatting import show_count, show_size, whole_number
 from maint.model.json import Json
 from maint.model.secret import scrub
-from maint.model.virtual_cluster import whole_number
 from maint.ports.streams import Cut
 
 _DEPTH = 100  # levels; the deepest real answers have about ten

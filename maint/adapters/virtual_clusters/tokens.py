@@ -14,9 +14,9 @@ from maint.adapters.http.request import Basic
 from maint.config.schema import VirtualClusterSettings
 from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, LoginRefused
+from maint.model.formatting import whole_number
 from maint.model.json import Json
 from maint.model.secret import Secret
-from maint.model.virtual_cluster import whole_number
 from maint.ports import Clock, Secrets
 
 _EARLY = 300.0  # seconds left at which the official client renews; short-lived tokens at half of their life

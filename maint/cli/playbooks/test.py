@@ -42,7 +42,7 @@ from maint.lab.http.server import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch, parse
-from maint.model.formatting import KeyPath, show_count
+from maint.model.formatting import KeyPath, show_count, whole_number
 from maint.model.json import Json
 from maint.model.plan import Event, Happening, Outcome, Plan, Playbook
 from maint.report.checks import Case, junit
@@ -302,8 +302,9 @@ def _found(lab: Lab, site: ConfiguredSite, fact: StateForm) -> Json:
     except Failure as error:
         return error.message
     for step in filter(None, fact.key.split(".")):
-        if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
+        at = whole_number(step)
+        if isinstance(value, list) and at is not None and at < len(value):
+            value = value[at]
         else:
             value = value.get(step) if isinstance(value, dict) else None
     return value

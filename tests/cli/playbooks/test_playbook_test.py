@@ -76,7 +76,10 @@ calls: [POST /api/*]
 end:
   exit: 0
   done: [Ask, Check]
-  state: [{{get: /clusters/base, key: name, is: other}}, {{host: none, file: /x, has: y}}]
+  state:
+    - {{get: /clusters/base, key: name, is: other}}
+    - {{get: /clusters, key: items.², is: other}}
+    - {{host: none, file: /x, has: y}}
 """
 ASK = """
 name: ask
@@ -99,8 +102,9 @@ def test_what_is_otherwise_is_shown_part_by_part_and_no_variable_aims_it_elsewhe
     assert found["plan"][2].startswith("+ READ Check: ")
     assert found["calls"] == ["- POST /api/*"]
     assert found["/clusters/base name"] == ["- other", "+ base"]
+    assert found["/clusters items.²"] == ["- other", "+ null"]
     assert found["none:/x"] == ["- y", "+ null"]
-    assert set(found) == {"plan", "calls", "/clusters/base name", "none:/x"}
+    assert set(found) == {"plan", "calls", "/clusters/base name", "/clusters items.²", "none:/x"}
     assert not (tmp_path / "state").exists()
 
 
