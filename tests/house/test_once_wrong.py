@@ -254,6 +254,7 @@ a role group whose name two clusters have was changed in the first, and of two v
 a resource of somebody else was overwritten on resume
     snapshots/virtual_clusters/test_restore.py::test_what_somebody_else_made_is_not_overwritten_on_resume_either
     snapshots/virtual_clusters/test_restore.py::test_what_appears_after_a_kill_and_is_other_than_what_is_sent_is_left_alone
+    snapshots/virtual_clusters/test_restore.py::test_what_appears_once_a_restore_has_begun_is_anothers_though_it_is_the_same
     snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_or_job_of_that_name_is_a_conflict_too
     snapshots/virtual_clusters/test_restore.py::test_what_appears_after_the_safety_snapshot_is_not_replaced_either
 a wrong address changed a foreign virtual cluster
@@ -430,6 +431,7 @@ a user without a name could not take the lock
 snapshots from the future counted into the floor
     snapshots/test_prune.py::test_a_snapshot_from_the_future_is_not_counted_into_the_floor
     snapshots/test_retention_policy.py::test_what_is_from_the_future_or_cannot_be_believed_stays_and_changes_nothing_for_the_others
+    snapshots/test_retention_policy.py::test_the_newest_backup_of_each_virtual_cluster_stays_however_old_it_is
 a run that an older version began ended as a bug
     engine/test_journal.py::test_a_run_of_the_first_format_is_read_and_refused_with_the_version_that_began_it
     snapshots/test_state_of_0_1_0.py::test_a_killed_run_is_taken_up_or_refused_by_name_of_its_version

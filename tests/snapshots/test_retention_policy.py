@@ -178,6 +178,7 @@ def test_the_newest_backup_of_each_virtual_cluster_stays_however_old_it_is() -> 
 
     manager = [snapshot(number, timedelta(days=20 - number)) for number in range(10, 20)]
     vcs = [alone(0, 90, "a"), alone(1, 80, "a", "b"), alone(2, 70, "a"), alone(3, 60), alone(4, 50, "b", damage="rot")]
+    vcs.append(alone(5, -1, "a", "b"))  # from the future
     verdict = judge([*vcs, *manager], Keep(last=1))
-    assert [one for one in verdict.kept if one < "0004"] == ["0001", "0002"]
+    assert [one for one in verdict.kept if one < "0006"] == ["0001", "0002", "0004", "0005"]
     assert reasons(verdict)["0001"] == "the newest that holds virtual cluster b"

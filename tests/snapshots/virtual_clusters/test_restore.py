@@ -396,6 +396,28 @@ def test_what_appears_after_a_kill_and_is_other_than_what_is_sent_is_left_alone(
     assert not any("pi-estimate" in one for one in api.writes())
 
 
+@pytest.mark.parametrize("what", ["resource", "job"])
+def test_what_appears_once_a_restore_has_begun_is_anothers_though_it_is_the_same(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action, note, document = plan(ground), work.note, read_document(ground, snapshot, VC)
+    (resource,) = (one for one in document.resources if one.name == "etl-scripts")
+    (job,) = (one for one in document.jobs if one.name == "pi-estimate")
+
+    def noted(key: str, value: Any) -> None:
+        note(key, value)
+        if key == "intent" and what == "resource":
+            api.resources["etl-scripts"], api.files["etl-scripts"] = {**resource.raw, "status": "ready"}, {}
+        elif key == "intent":
+            api.jobs["pi-estimate"] = dict(job.raw)
+
+    monkeypatch.setattr(work, "note", noted)
+    with pytest.raises(Conflict, match="etl-scripts" if what == "resource" else "pi-estimate"):
+        run(RestoreCluster().apply(action, ground, work))
+    assert not any("/etl-scripts/" in one if what == "resource" else "pi-estimate" in one for one in api.writes())
+    assert api.files["etl-scripts"] == {} if what == "resource" else api.jobs["pi-estimate"] == job.raw
+
+
 def test_a_damaged_upload_names_its_resource_and_is_replaced_on_resume(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
