@@ -19,8 +19,9 @@ a store that lied between proof and use, or till the last block, had a forged de
     snapshots/test_parts.py::test_a_forged_part_as_long_as_the_true_one_is_refused_before_its_first_byte
     steps/guards/test_put.py::test_a_restore_that_is_taken_up_proves_no_less_and_keeps_what_was_there_once_and_what_changed_meanwhile
     steps/ecs/test_retire.py::test_what_is_no_longer_proven_or_lacks_dnf_and_yum_when_the_hosts_turn_comes_stops_it_until_it_is_put_back
-an answer that only says that one is to come passed for the server's refusal, so that a deployment could be sent twice
+what was no word of the server passed for its refusal, so that a deployment could be sent twice
     adapters/manager/test_interim.py::test_what_says_that_an_answer_is_to_come_is_not_the_answer
+    adapters/manager/test_writes.py::test_a_document_that_can_be_read_no_further_leaves_it_open_whether_what_has_left_was_enough
 a plan was carried out from another manifest than it was made from
     snapshots/test_parts.py::test_a_plan_is_held_to_the_manifest_that_it_was_made_from
     snapshots/test_parts.py::test_no_step_of_a_restore_uses_another_manifest_than_its_plan_was_made_from

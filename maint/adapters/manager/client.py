@@ -330,7 +330,8 @@ class ManagerClient:
                 self._calls.done(reply, call)
                 raise lost(call, f"{reply.title}, where a restore is answered with 200", answer="is no clear one")
         except AnswerMissing as failure:
-            raise AnswerMissing(failure.message, whole=sending.whole, hint=failure.hint) from None
+            words = failure.message
+            raise AnswerMissing(words, whole=sending.whole, detail=failure.detail, hint=failure.hint) from None
         finally:
             self._calls.session.restored()
         if not sending.whole:
@@ -380,11 +381,17 @@ class _Sending:
     def blocks(self) -> Iterator[bytes]:
         """Yield the body in blocks; `before_last` is called before the last one."""
         left = self._body.length
-        while left > BLOCK:
-            block = self._exactly(BLOCK)
-            left -= len(block)
-            yield block
-        last = self._exactly(left)
+        try:
+            while left > BLOCK:
+                block = self._exactly(BLOCK)
+                left -= len(block)
+                yield block
+            last = self._exactly(left)
+        except WorkFailed as failure:
+            if left == self._body.length:
+                raise
+            # A server that reads JSON may have the whole of it before its last block, which may be blank.
+            raise AnswerMissing(failure.message, whole=False, detail=failure.detail, hint=failure.hint) from failure
         self._body.before_last()
         self.whole = True
         if last:

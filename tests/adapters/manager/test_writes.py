@@ -198,6 +198,23 @@ def test_a_document_that_shrinks_is_not_sent_whole(bench: Bench, server: HTTPSer
         put(bench, Body(io.BytesIO(b"short").read, 10))
 
 
+def test_a_document_that_can_be_read_no_further_leaves_it_open_whether_what_has_left_was_enough(
+    bench: Bench, raw: Raw
+) -> None:
+    whole = DOCUMENT.ljust(3 * BLOCK)  # and nothing but blanks in the last block
+
+    def taken(connection: socket.socket) -> None:
+        if "/api/version" in request_head(connection):
+            connection.sendall(answer("200 OK", b"v49"))
+        else:
+            connection.settimeout(_LONG)
+            while connection.recv(65536):
+                pass
+
+    with pytest.raises(AnswerMissing, match="shorter"):
+        put(bench, Body(io.BytesIO(whole).read, len(whole) + BLOCK), plain_port=raw(taken))
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 500, 503])
 def test_a_restore_that_is_refused_tells_the_servers_words(bench: Bench, server: HTTPServer, status: int) -> None:
     told = {"message": "No admin user.", "causes": ["none left"]}
