@@ -116,6 +116,7 @@ answers of a manager, a host that prints without end, or a long name in an archi
     adapters/manager/test_hostile.py::test_a_packed_answer_counts_by_what_it_unpacks_to
     adapters/ssh/test_fleet_contract.py::test_a_host_that_prints_without_end_is_ended_and_the_others_answer
     adapters/ssh/test_shell.py::test_a_command_that_prints_without_end_is_ended
+    adapters/manager/test_export.py::test_an_export_without_an_end_is_left
     adapters/virtual_clusters/test_hostile.py::test_a_file_is_not_read_beyond_what_its_resource_says
     adapters/stores/test_far_stores.py::test_a_folder_of_a_host_that_lists_without_an_end_is_left
     snapshots/test_parts.py::test_a_name_of_any_length_is_refused_before_it_is_read

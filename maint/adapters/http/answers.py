@@ -21,7 +21,7 @@ from maint.ports.streams import Cut
 _DEPTH = 100  # levels; the deepest real answers have about ten
 _DIGITS = 24  # of an integer; the longest real ones have 64 bits
 _SHORT = 1 << 16  # bytes; no error is longer
-_STREAMED = 1 << 40  # bytes of an answer that is read piece by piece
+_STREAMED = 1 << 34  # bytes of an answer that is read piece by piece, where nobody has said how many there are
 _SHOWN = 2000  # characters of a server's words
 _BLANK = b" \t\r\n"
 _MARK = b"\xef\xbb\xbf"  # a byte order mark, which some proxies add
@@ -165,7 +165,7 @@ class Streamed:
         is_object: it must be a JSON object, whose last byte shows a cut where neither length nor chunks do (M7).
         empty: the hint for an empty body; only where it must be an object.
         keys: of which a short object has at least one; else it is another one, such as an error.
-        most: bytes that it has at the most, as the server said before.
+        most: bytes that it has, as the server said before; None: it did not.
     """
 
     def __init__(
@@ -176,13 +176,13 @@ class Streamed:
         is_object: bool = False,
         empty: str = "",
         keys: Collection[str] = (),
-        most: int = _STREAMED,
+        most: int | None = None,
     ) -> None:
         self._answer = answer
         self._what = what
         self._is_object = is_object
         self._empty = empty
-        self._most = most
+        self._most = _STREAMED if most is None else most
         self._count = 0
         self._begun = False
         self._last = b""

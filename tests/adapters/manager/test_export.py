@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
+from maint.adapters.http import answers
 from maint.adapters.http.request import BLOCK
 from maint.errors import CannotReach, LoginRefused, Transient, WorkFailed
 from tests.adapters.manager.conftest import Bench, answer, request_head
@@ -106,6 +107,14 @@ def test_a_cut_is_noticed_in_small_reads_too(bench: Bench, raw: Raw) -> None:
     ):
         while stream.read(7):
             pass
+
+
+def test_an_export_without_an_end_is_left(bench: Bench, raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answers._STREAMED < 1 << 35  # else the disk of a store is full before
+    monkeypatch.setattr(answers, "_STREAMED", 3 * BLOCK)
+    port = scripted(raw, CHUNKED, chunk(b"{"), *[chunk(b" " * BLOCK)] * 9)
+    with pytest.raises(WorkFailed, match="the export is longer than"):
+        export(bench, plain_port=port)
 
 
 def test_damaged_compression_is_a_cut(bench: Bench, server: HTTPServer) -> None:
