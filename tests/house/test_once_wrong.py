@@ -205,6 +205,7 @@ a key could not be changed, and nobody knew whose key opens the backups
 a command that had failed was waited for on every resume
     steps/test_clusters.py::test_a_failed_command_tells_why_and_resume_shows_what_is_left_wants_one_of_several_named_and_says_who_gave_one_up
     steps/services/test_services.py::test_a_restart_of_which_nobody_can_tell_is_not_called_done_and_is_sent_again_on_resume
+    adapters/virtual_clusters/test_temporary.py::test_a_run_that_is_gone_is_told_and_waited_for_by_nobody_who_takes_it_up
 a server that never came up was not restarted again
     steps/test_disaster_recovery.py::test_after_the_restart_a_server_that_is_not_wholly_up_or_not_to_be_trusted_stops_the_run_until_a_resume
 a plan said "nothing to do" of what an earlier step of it would undo

@@ -68,7 +68,7 @@ class RunJob(VcStep[RunJobArguments]):
         if not action.arguments["wait"]:
             return done(f"run {number} of job {job} is started", {"id": number})
         yield f"run {number} is started"
-        run = yield from ended(cluster, site.clock, number)
+        run = yield from ended(cluster, site.clock, work, number)
         if not succeeded(run):
             failure = failure_of(cluster, site.clock, run)
             work.note("told", number)
@@ -150,8 +150,8 @@ def start_once(
     return run
 
 
-def ended(cluster: VirtualClusterSight, clock: Clock, run_id: int) -> Generator[str, None, Run]:
-    """Look at a run until it has ended; an unknown state is reported, and waited out."""
+def ended(cluster: VirtualClusterSight, clock: Clock, work: Work, run_id: int) -> Generator[str, None, Run]:
+    """Look at a run until it has ended; an unknown state is reported, and waited out. WorkFailed: it is gone."""
     before = ""
     for pause in delays(_FIRST, _LONGEST):
         try:
@@ -161,7 +161,11 @@ def ended(cluster: VirtualClusterSight, clock: Clock, run_id: int) -> Generator[
             error.detail = error.detail or (f"run {run_id} has not ended: it is {before or 'not seen yet'}",)
             raise
         if run is None:
-            raise WorkFailed(f"run {run_id} is gone", hint="`maint vc run list` shows what there is")
+            work.note("told", run_id)  # nobody waits for it any more
+            raise WorkFailed(
+                f"run {run_id} is gone, and how it ended cannot be told",
+                hint=f"look at what it did; `maint playbook resume {work.run}` starts another one",
+            )
         if run.ended:
             return run
         if run.status != before:
@@ -336,7 +340,7 @@ def once(
     # A job that is made now has no run yet: one of an earlier attempt was swept away with its job.
     number = start_once(cluster, site, work, str(definition["name"]), anew=fresh)
     yield f"run {number} is started"
-    return (yield from ended(cluster, site.clock, number))
+    return (yield from ended(cluster, site.clock, work, number))
 
 
 def _made(

@@ -190,6 +190,16 @@ def test_a_run_of_a_job_that_failed_is_started_anew_when_it_is_taken_up(vc):
     assert (said.code, len(vc.api.runs)) == (0, 2), said.err
 
 
+def test_a_run_that_is_gone_is_told_and_waited_for_by_nobody_who_takes_it_up(vc, monkeypatch):
+    look = VirtualClusterClient.run
+    monkeypatch.setattr(VirtualClusterClient, "run", lambda self, run: None if run == 41 else look(self, run))
+    vc.api.jobs["etl"] = {"name": "etl", "type": "spark"}
+    said = vc("job", "run", "--name", "etl", "--wait", "--yes")
+    assert (said.code, "run 41 is gone" in said.err) == (1, True), said.err
+    said = taken_up(vc)
+    assert (said.code, len(vc.api.runs)) == (0, 2), said.err
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
     vc.api.switches.states = ("running",)

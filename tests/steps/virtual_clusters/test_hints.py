@@ -3,7 +3,7 @@
 import re
 import socket
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_run_that_outlasts_the_limit_is_named_with_what_it_was_last_seen_as() 
     clock: Any = SimpleNamespace(sleep=sleep)
     cluster: Any = SimpleNamespace(run=lambda number: Run({"id": number, "job": "etl", "status": "starting"}))
     with pytest.raises(DeadlinePassed, match="8s") as failure:
-        list(ended(cluster, clock, 41))
+        list(ended(cluster, clock, cast(Any, None), 41))
     assert failure.value.detail == ("run 41 has not ended: it is starting",)
 
 
