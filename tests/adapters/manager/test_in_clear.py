@@ -51,9 +51,9 @@ def test_a_closed_tls_port_does_not_talk_the_password_down(fenced: Bench, plain:
 
 
 def test_the_operator_may_allow_it_and_is_warned(fenced: Bench, plain: HTTPServer) -> None:
-    admits(plain, "admin")
+    admits(plain, "admin", "setup")
     client = fenced.client(allow_plain=True)
-    assert client.log_in().name == "admin"
+    assert client.log_in().name == "admin"  # and not the bootstrap account first
     assert f"in clear to 127.0.0.1:{plain.port}: --allow-plain" in fenced.warnings[0]
     assert PASSWORD not in "".join(fenced.warnings)
 
@@ -106,10 +106,13 @@ def test_once_its_tls_port_was_seen_a_server_gets_no_password_in_clear_from_the_
     context = context_for(authority.issue_cert("127.0.0.1"))
     with ScriptedServer(host="127.0.0.1", ssl_context=context, threaded=True) as tls:
         admits(tls, "admin")
-        client = fenced.client(tls_port=tls.port)
+        client, allowed = fenced.client(tls_port=tls.port), fenced.client(tls_port=tls.port, allow_plain=True)
         client.allow_plain(RESTORE)
-        assert client.log_in().name == "admin"
+        assert (client.log_in().name, allowed.log_in().name) == ("admin", "admin")
+        assert fenced.warnings == []
     client.forget_login()
     with pytest.raises(Refused, match="in clear"):
         client.log_in()
     assert names(plain) == []
+    allowed.forget_login()
+    assert allowed.log_in().name == "admin"  # where the operator wants it all the same
