@@ -165,7 +165,7 @@ class Streamed:
         is_object: it must be a JSON object, whose last byte shows a cut where neither length nor chunks do (M7).
         empty: the hint for an empty body; only where it must be an object.
         keys: of which a short object has at least one; else it is another one, such as an error.
-        most: bytes that it has, as the server said before; None: it did not.
+        most: bytes that it has, as the server said before; None where it did not.
     """
 
     def __init__(

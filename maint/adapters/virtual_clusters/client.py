@@ -240,7 +240,7 @@ class VirtualClusterClient:
             hint = f"`maint vc resource describe --name {quote(resource)}` lists its files"
             raise Missing(f"resource {resource} has no file {file.path}", hint=hint)
         with closing(answer):
-            yield Streamed(answer, f"{resource}/{file.path}", most=file.size)
+            yield Streamed(answer, f"{resource}/{file.path}", most=file.size or None)
 
     def create_resource(self, definition: Object) -> None:
         name = str(definition["name"])
