@@ -218,10 +218,10 @@ class RestartAgents(_Agents):
             return shown.decode("utf-8", "replace").strip()
 
         noted = work.noted("before")
-        before: Mapping[str, Json] = noted if isinstance(noted, Mapping) else {}
+        known: Mapping[str, Json] = noted if isinstance(noted, Mapping) else {}
         now = yield from map_hosts(site, hosts, invocation, "asking for the agents' state")
-        if not before:
-            before = dict(now)
+        before = {**now, **known}  # an earlier attempt may have gone without some of them
+        if before != known:
             work.note("before", before)
         left = [host for host in hosts if now[host] == before[host] or "ActiveState=active" not in now[host]]
 

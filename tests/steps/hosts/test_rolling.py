@@ -5,6 +5,7 @@ import json
 import pytest
 
 from maint.errors import WorkFailed
+from maint.lab.hosts.shell.call import Failed
 from maint.model.plan import Plan
 from maint.steps.hosts.run import Touched
 from tests.steps.hosts.conftest import run
@@ -144,6 +145,43 @@ def test_what_is_done_again_is_tried_on_the_host_that_was_lost_at_the_first_time
     (lab.lab.machines[THREE[1]].root / f"{lab.folder}/go".lstrip("/")).touch()
     said = lab("playbook", "resume", lab("playbook", "history", "-o", "json").json["runs"][-1]["id"])
     assert (said.code, touched(lab, "sub/motd")) == (0, THREE), said.err
+
+
+class Stuck:
+    """A unit whose first restart fails."""
+
+    def __init__(self, unit):
+        self.unit, self.fails = unit, True
+
+    def __getattr__(self, name):
+        return getattr(self.unit, name)
+
+    def restart(self):
+        if self.fails:
+            self.fails = False
+            raise Failed("Job for cloudera-scm-agent.service failed.")
+        self.unit.restart()
+
+
+def test_a_host_that_was_lost_and_is_found_again_is_restarted_with_those_that_an_attempt_had_begun_on(lab):
+    (lab.local / "motd").write_text("x\n")
+    file = f"{lab.folder}/sub/motd"
+    put = {"do": "host.put", "with": {"hosts": THREE, "file": str(lab.local / "motd"), "path": file}, "max_fail": 1}
+    back = {"do": "host.put_back", "with": {"hosts": THREE, "path": file}}
+    roots = {name: lab.lab.machines[name].root / f"{lab.folder}/sub".lstrip("/") for name in THREE}
+    for name in THREE[1:]:
+        roots[name].mkdir()
+    units = {name: lab.lab.machines[name].units["cloudera-scm-agent"] for name in THREE}
+    before = {name: unit.properties()["InvocationID"] for name, unit in units.items()}
+    lab.lab.machines[THREE[1]].units["cloudera-scm-agent"] = Stuck(units[THREE[1]])
+    try:
+        assert lab.play(put, {"do": "agents.restart", "with": {"hosts": THREE}}, failing=[back]).code == 1
+        roots[THREE[0]].mkdir()
+        said = lab("playbook", "resume", lab("playbook", "history", "-o", "json").json["runs"][-1]["id"])
+    finally:
+        lab.lab.machines[THREE[1]].units["cloudera-scm-agent"] = units[THREE[1]]
+    assert (said.code, touched(lab, "sub/motd")) == (0, THREE), said.err
+    assert all(unit.properties()["InvocationID"] != before[name] for name, unit in units.items())
 
 
 def test_what_was_lost_stays_lost_when_the_run_is_taken_up(lab):
