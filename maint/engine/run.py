@@ -197,13 +197,13 @@ class Runner:
         self._lease, self._told = lease, told
         self._site, self._journal, self._past = site, journal, past
         self._values, self._works = past.registered() if past else {}, dict[int, StepContext]()
-        self._fresh: set[int] = set()  # begun in this attempt
+        self._fresh: set[int] = set()  # begun in this attempt: what they note counts
         self._failed: set[int] = set()  # in this attempt, or what it has to put back first
         self._again = done_again(past) if past is not None else frozenset()
         self._plan = with_effects(plan, self._again)
-        self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
+        self._before = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
-            index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
+            index in self._before and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
         self._altered = False  # whether this attempt has done something that changes
         noted = past.records if past else dict[int, ActionRecord]()
@@ -289,7 +289,7 @@ class Runner:
             over = record.settled
             if not record.cut and not mending(self._plan, action, self._failed):
                 continue
-            if not entered(self._plan, action, (self._fresh if over else self._begun) - well):
+            if not entered(self._plan, action, (self._fresh if over else self._before | self._fresh) - well):
                 continue
             for again in (phase is Phase.FINALLY, False):
                 try:
@@ -321,10 +321,10 @@ class Runner:
 
     def _act(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
-        yield from self._write(index, action, "intent", **({"anew": True} if index in self._again else {}))
+        anew = {"anew": True} if index in self._again - self._fresh else {}
+        yield from self._write(index, action, "intent", **anew)
         if action.effect > Effect.READ:
             yield from self._all_the_same(index, action, self._told)
-        self._begun.add(index)
         self._fresh.add(index)
         self._changed = self._changed or action.effect > Effect.READ
         yield self._event(index, Happening.STARTED, action.summary)

@@ -13,6 +13,7 @@ from maint.engine.session import RunSession
 from maint.errors import (
     CannotReach,
     DeadlinePassed,
+    Interrupted,
     Locked,
     MaintError,
     PartlyDone,
@@ -213,6 +214,32 @@ def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_sti
     assert bench.did == ["a", "f", "f", "g"]
     past = past_runs.unfinished(bench.site.state)[0]
     assert (past.state, past.record(1).settled) == ("interrupted", False)
+
+
+def test_a_final_step_that_a_signal_begins_once_more_keeps_what_it_had_noted(bench, monkeypatch):
+    sent: list[object] = []
+
+    class Once(Changing):
+        def apply(self, action, site, work):
+            yield "looking whether it was sent"
+            if work.noted("sent") is None:
+                sent.append(action.target)
+                work.note("sent", True)
+                if len(sent) == 2:
+                    raise Interrupted(15)
+            return done("sent")
+
+    monkeypatch.setitem(STEPS, "try.change", Once())
+    text = HEAD + "steps:\n  - {name: A, do: try.read, with: {fail: work, count: 2}}\n"
+    bench.fails(text + "finally:\n  - {name: F, do: try.change}\n")
+    past = past_runs.unfinished(bench.site.state)[0]
+    bench.fails(past.plan, past=past)
+    path = bench.site.state / "runs" / f"{past.id}.jsonl"
+    before, begun, after = path.read_bytes().rpartition(b'{"what": "intent"')
+    path.write_bytes(before + begun + after.partition(b"\n")[0] + b"\n")  # killed as it was begun once more
+    past = past_runs.unfinished(bench.site.state)[0]
+    bench.run(past.plan, past=past)
+    assert len(sent) == 2
 
 
 def test_the_limit_of_a_run_bounds_its_steps_and_not_the_final_ones(bench):
