@@ -74,6 +74,13 @@ def site_of(path: Path) -> str:
     return path.read_text("utf-8", "replace").split("\n")[0].removeprefix(MARK).strip()
 
 
+def has_other_state(path: Path, site: SiteSettings) -> bool:
+    """Whether a file of ours names another state folder than the config by now: its runs lock another lock."""
+    named = [one for one in text_of(path).splitlines() if "MAINT_STATE=" in one]
+    set_ = f"MAINT_STATE={site.state.parent}"
+    return not {set_, f"Environment={_word(set_)}"}.issuperset(named)
+
+
 def playbooks(site: SiteSettings, *, user: bool, folder: Path | None) -> Mapping[str, Sequence[Path]]:
     """Return the playbooks that run by themselves on a site by name, each with the files that say so."""
     found: dict[str, list[Path]] = {}

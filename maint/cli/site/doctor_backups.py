@@ -11,7 +11,7 @@ from shlex import quote
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring.outcomes import SCHEDULED, last
 from maint.cli.schedule.commands import own_files
-from maint.cli.schedule.units import MANAGED, lingers, playbooks, systemctl
+from maint.cli.schedule.units import MANAGED, has_other_state, lingers, playbooks, systemctl
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, unwritable
 from maint.deployment.judge import broken
 from maint.engine import past_runs
@@ -167,6 +167,10 @@ def timers(site: ConfiguredSite) -> Iterator[Line]:
     for user in (False, True):
         books = playbooks(site.settings, user=user, folder=None).values()
         paths = [*own_files(site.settings, user, None), *(path for paths in books for path in paths)]
+        if others := sorted({path.stem for path in paths if has_other_state(path, site.settings)}):
+            words = f"{', '.join(others)}: installed for another state folder than {site.state.parent}, so that a run"
+            hint = "install it once more; `MAINT_STATE=FOLDER maint doctor` tells what its runs have left there"
+            yield Line("schedule", WARN, f"{words} of it and one of yours may be at work at once", hint)
         names = sorted({path.stem for path in paths if path.suffix == ".timer"})
         if names and MANAGED.is_dir():
             yield from _timers(names, user=user)

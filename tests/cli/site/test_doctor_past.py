@@ -126,6 +126,14 @@ def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(opera
         assert [*found] == ["schedule"] and words in found["schedule"]["words"], (what, found)
         typed_in(operator, found["schedule"]["hint"].rpartition("then ")[2])
         assert lines(operator) == {}, what
+    config.write_text(config.read_text().replace(str(operator.state.parent), f"{tmp_path}/moved state"))
+    operator.state.parent.rename(tmp_path / "moved state")
+    found = lines(operator)
+    assert [*found] == ["schedule"] and "may be at work at once" in found["schedule"]["words"], found
+    assert operator("schedule", "install", "--user", "--form", "systemd", "--yes").code == 0
+    assert lines(operator) == {}
+    config.write_text(config.read_text().replace(f"{tmp_path}/moved state", str(operator.state.parent)))
+    (tmp_path / "moved state").rename(operator.state.parent)
     assert operator("schedule", "remove", "--user", "--yes").code == 0
 
 
