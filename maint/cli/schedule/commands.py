@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -222,11 +223,12 @@ def _start(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleR
         with explaining(f"{path}, which it writes to, cannot be made", "make it, then again", WorkFailed):
             make_folder(path, mode)
     if request.form == "systemd":
-        installed.systemctl("daemon-reload", user=request.user)
+        call = partial(installed.systemctl, user=request.user, hint="the files are written; mend that, then again")
+        call("daemon-reload")
         for file in files:
             if file.path.suffix == ".timer":
-                installed.systemctl("enable", file.path.name, user=request.user)
-                installed.systemctl("restart", file.path.name, user=request.user)
+                call("enable", file.path.name)
+                call("restart", file.path.name)
 
 
 def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:

@@ -130,7 +130,7 @@ def delete(path: Path) -> None:
         remove(path)
 
 
-def systemctl(*words: str, user: bool) -> str:
+def systemctl(*words: str, user: bool, hint: str = "mend that, then again") -> str:
     """Call the service manager, and return what it answers; WorkFailed: it failed."""
     argv = ["systemctl", *(["--user"] if user else []), *words]
     try:
@@ -138,12 +138,11 @@ def systemctl(*words: str, user: bool) -> str:
             argv, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise WorkFailed("systemctl cannot be run", detail=[str(error)], hint="--folder DIR only writes") from error
+        uncalled = "with --folder DIR it is not called"
+        raise WorkFailed("systemctl cannot be run", detail=[str(error)], hint=uncalled) from error
     if ran.returncode:
         detail = ran.stderr.strip().splitlines()[-3:]
-        raise WorkFailed(
-            f"`{' '.join(argv)}` failed", detail=detail, hint="the files are written; mend that, then again"
-        )
+        raise WorkFailed(f"`{' '.join(argv)}` failed", detail=detail, hint=hint)
     return ran.stdout
 
 

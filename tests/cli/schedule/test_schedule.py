@@ -557,6 +557,10 @@ def test_what_the_service_manager_refuses_is_told(config, manager, tmp_path):
     (tmp_path / "broken").write_text("Verbindung unmöglich", "latin-1")  # the locale need not be ours
     said, _ = manager("install", config(store=str(tmp_path / "store")))
     assert (said.code, "daemon-reload" in said.err, "Verbindung unm" in said.err) == (1, True, True)
+    assert "the files are written" in said.err
+    said, _ = manager("remove", config(store=str(tmp_path / "store")))
+    assert (said.code, "stop" in said.err, "the files are written" in said.err) == (1, True, False), said.err
+    assert (tmp_path / "xdg/systemd/user/maint-backup-prod.timer").exists()
 
 
 def test_what_a_scheduled_run_will_not_have_is_warned_of(config, units):
