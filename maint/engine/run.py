@@ -127,6 +127,17 @@ def together(errors: Sequence[MaintError]) -> MaintError:
     return first
 
 
+def ended_as(failure: BaseException | None, *, untouched: bool) -> str:
+    """Return the state in which an attempt ends; `untouched`: neither it nor an earlier one has changed anything."""
+    if failure is None:
+        return "done"
+    if isinstance(failure, Interrupted | KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(failure, Refused) and untouched:
+        return "refused"
+    return "unfinished" if isinstance(failure, Unfinished) else "failed"
+
+
 def _nobody() -> None:
     """Tell nobody: no other machine works on the site."""
 
@@ -449,19 +460,8 @@ class Runner:
         return failure
 
     def _end(self, failure: BaseException | None) -> None:
-        if failure is None:
-            state = "done"
-        elif isinstance(failure, Interrupted | KeyboardInterrupt):
-            state = "interrupted"
-        elif isinstance(failure, Refused) and not self._changed and self._past is None:
-            state = "refused"
-        elif isinstance(failure, Unfinished):
-            state = "unfinished"
-        else:
-            state = "failed"
-        more: dict[str, Json] = {}
-        if isinstance(failure, Unfinished):
-            more = {"to_do": list(failure.detail)}
+        state = ended_as(failure, untouched=not self._changed and self._past is None)
+        more: dict[str, Json] = {"to_do": list(failure.detail)} if isinstance(failure, Unfinished) else {}
         if isinstance(failure, MaintError) and failure.needs:
             more["needs"] = list(failure.needs)
         detail = _words(failure) if failure else ""

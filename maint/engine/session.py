@@ -17,7 +17,7 @@ from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import manager_lock, run_at_work, site_lock, works_on
 from maint.engine.plan import refuse_conflicting
-from maint.engine.run import Runner
+from maint.engine.run import Runner, ended_as
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
 from maint.errors import (
     DeadlinePassed,
@@ -27,7 +27,6 @@ from maint.errors import (
     MaintError,
     PartlyDone,
     Refused,
-    Stopped,
     Unfinished,
     WorkFailed,
     exit_of,
@@ -61,8 +60,7 @@ def _ended_if_stopped(site: Site, journal: Journal | NullJournal, past: RunState
     try:
         yield
     except MaintError as error:
-        stopped, refused = isinstance(error, Stopped), isinstance(error, Refused) and past is None
-        state = "interrupted" if stopped else "refused" if refused else "failed"
+        state = ended_as(error, untouched=past is None)
         waits: dict[str, Json] = {"needs": list(past.needs), "to_do": list(past.to_do)} if past else {}
         with suppress(WorkFailed):  # a disk that takes nothing may be why
             journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
