@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from maint.engine.journal import RUNS, RunState, journals, later_version, owned, read
@@ -51,12 +52,21 @@ def _stopped(state: Path) -> Iterator[RunState]:
             yield past
 
 
+def follows(later: RunState, past: RunState) -> bool:
+    """Whether a run was begun after the last attempt of an older one, which may have been taken up since all the same.
+
+    Without a second attempt the ids tell: no clock that went back in between changes their order.
+    """
+    began = [datetime.fromisoformat(one) for one in (past.attempts[-1].began, later.started)]
+    return len(past.attempts) == 1 or began[0] < began[1]
+
+
 def _stands_for(later: RunState, past: RunState) -> bool:
     """Whether a run that ended well restored all that an older one restores, else was to change all that it changes.
 
     What a restore that was stopped has brought to rest is in no plan that is made after it.
     """
-    if later.plan.source != past.plan.source:
+    if later.plan.source != past.plan.source or not follows(later, past):
         return False
     if brought := restored(past.plan):
         return restored(later.plan) >= brought

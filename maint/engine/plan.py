@@ -13,7 +13,7 @@ from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.journal import RunState
 from maint.engine.load import Library
 from maint.engine.parameters import convert, render
-from maint.engine.past_runs import history, restored, told, unreadable
+from maint.engine.past_runs import follows, history, restored, told, unreadable
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
 from maint.model.formatting import meant
@@ -359,10 +359,10 @@ def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
 
 def _restoring(state: Path, own: str) -> RunState | None:
     """Return the newest unfinished run that restores, None where all that such runs restore has come back since."""
-    over = set[tuple[str, str]]()
+    ended = list[RunState]()
     for past in reversed(history(state)):
-        brought = restored(past.plan)
-        if past.id != own and past.resumable and not past.plan.one_off and brought - over:
+        over = {one for later in ended if follows(later, past) for one in restored(later.plan)}
+        if past.id != own and past.resumable and not past.plan.one_off and restored(past.plan) - over:
             return past
-        over |= brought if past.over else set()
+        ended += [past] if past.over else []
     return None

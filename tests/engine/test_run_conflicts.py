@@ -63,6 +63,20 @@ def test_no_restore_is_taken_up_whose_work_a_newer_one_has_done_although_all_was
     refuse_conflicting(PRUNE, tmp_path)
 
 
+def test_a_restore_that_was_taken_up_after_a_newer_one_had_ended_well_is_unfinished_again(tmp_path):
+    older = ran(tmp_path, RESTORE, "failed")
+    ran(tmp_path, RESTORE, "done", minutes=1)
+    again = journal.reopen(tmp_path, past_runs.find(tmp_path, older), NOW + timedelta(minutes=2), {})
+    again.write("ended", state="failed", time=(NOW + timedelta(minutes=3)).isoformat(), detail="")
+    again.close()
+    assert [one.id for one in past_runs.unfinished(tmp_path)] == [older]
+    with pytest.raises(Refused, match=older):
+        refuse_conflicting(PRUNE, tmp_path)
+    ran(tmp_path, RESTORE, "done", minutes=4)
+    assert past_runs.unfinished(tmp_path) == []
+    refuse_conflicting(PRUNE, tmp_path)
+
+
 @pytest.mark.parametrize("ended", ["done", "refused"])
 def test_a_newer_restore_of_something_else_or_that_was_refused_stands_for_none_before_it(tmp_path, ended):
     run = ran(tmp_path, RESTORE, None)
