@@ -66,6 +66,15 @@ def _without_zone(host: str | None) -> None:
         raise ValueError("must not name a zone (what follows %): give a name, or an address without one")
 
 
+def _in_url(host: str | None) -> None:
+    """Judge the host of a URL, where letters beyond ASCII and a dot at the end are allowed; ValueError: it is none."""
+    _without_zone(host)
+    try:
+        _host((host or "").removesuffix(".").encode("idna").decode())
+    except ValueError:
+        raise ValueError("must name a host or an address that can be one") from None  # the text may be a secret's
+
+
 def _host(text: str) -> str:
     _without_zone(text)
     try:
@@ -100,7 +109,7 @@ def url(text: str) -> str:
         raise ValueError("must be a URL such as https://HOST/PATH") from None
     if not host or parts.username is not None or parts.password is not None or any(c.isspace() for c in text):
         raise ValueError("must be a URL such as https://HOST/PATH, without user or password")
-    _without_zone(host)
+    _in_url(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and loopback(host)):
         raise ValueError("must begin with https://")
     return text
@@ -131,7 +140,7 @@ def _proxy(text: str) -> str:
         raise ValueError(wanted) from None
     if not whole or "@" in parts.netloc or parts.path not in ("", "/") or any(c.isspace() or c in "?#" for c in text):
         raise ValueError(wanted)
-    _without_zone(parts.hostname)
+    _in_url(parts.hostname)
     return text
 
 
@@ -177,9 +186,10 @@ def _store(text: str) -> str:
         raise ValueError("must not hold a password")
     if cut := next((one for one in text if one in "?#"), ""):  # else what follows would not count, and nobody see it
         raise ValueError(f"must spell {cut} as %{ord(cut):X}: what follows it in a URL is no part of its path")
-    _without_zone(parts.hostname)
     if not found:
         raise ValueError(f"must be {STORES}")
+    if scheme != "s3":  # whose bucket stands there
+        _in_url(parts.hostname)
     return text
 
 

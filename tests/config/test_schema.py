@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from maint.config import precedence, sites, yaml
+from maint.config.fields import url
 from maint.config.sample import json_schema, reference
 from maint.config.schema import Bootstrap, HostSettings, Jump, Keep, Login, SiteSettings, Sudo
 from maint.errors import Invalid, Position
@@ -201,6 +202,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
         ("command_timeout: 60s", "command_timeout: ^0s", "must be more than 0"),
         ("connect_to: 10.0.0.21:443", "connect_to: ^'[fe80::1%lo]:443'", "must not name a zone"),
         ("store: /var/lib/maint/backups", "store: ^sftp://u@[fe80::1%lo]/srv", "must not name a zone"),
+        ("base_url: https://abcd1234", "base_url: ^https://.abcd1234", "must name a host or an address"),
+        ("auth_url: https://service", "auth_url: ^https://a%zz/#", "must name a host or an address"),
+        ("auth_url: https://service", f"auth_url: ^https://{'a' * 64}", "must name a host or an address"),
+        ("proxy: http://proxy", "proxy: ^http://a..proxy", "must name a host or an address"),
+        ("store: /var/lib/maint/backups", "store: ^sftp://u@a..b/srv", "must name a host or an address"),
         ("clusters: v45", "clusters: ^45", "must be an API version"),
         ("connect_timeout: 10s", "connect_timeout: ^soon", "is not a duration"),
         ("connect_timeout: 10s", "connect_timeout: ^99999999999d", "at most 36500d"),
@@ -398,3 +404,8 @@ def test_a_host_without_an_address_is_reached_by_its_name(tmp_path: Path) -> Non
     with pytest.raises(Invalid) as failure:
         load(tmp_path, SMALL + "    hosts: [{name: 'a b'}]\n")
     assert failure.value.detail == ()
+
+
+@pytest.mark.parametrize("host", ["bücher.example", "service.cde-efgh5678.apps.example.", "a_b.example", "[fd00::1]"])
+def test_a_url_may_name_a_host_by_its_own_letters_or_from_the_root_or_by_its_address(host: str) -> None:
+    assert url(f"https://{host}:8443/x") == f"https://{host}:8443/x"
