@@ -9,6 +9,7 @@ from maint.errors import (
     AnswerMissing,
     CannotReach,
     DeadlinePassed,
+    Invalid,
     LoginRefused,
     NotTrusted,
     Refused,
@@ -344,7 +345,7 @@ def _sent(work: Work, mover: Mover, name: str) -> Command:
         return mover.send(name)
     except (AnswerMissing, TimedOut, Transient):
         raise  # it may have been taken
-    except (CannotReach, Refused, WorkFailed):
+    except (CannotReach, Refused, WorkFailed, Invalid):
         work.note(_BEGUN, None)
         raise
 

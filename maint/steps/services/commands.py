@@ -76,7 +76,11 @@ class ImportCredentials(_Credentials):
     def send(self, site: Site) -> Command:
         """Send account and password; the password stands in no plan and no journal."""
         account = site.settings.manager.kdc
-        assert account is not None  # planned only where there is one
+        if account is None:
+            raise Refused(
+                "the config names no `manager.kdc` any more, whose account was to be imported",
+                hint="name it again, or import an account in the manager; then `maint playbook resume`",
+            )
         return site.manager.import_kdc_account(account.username, site.secrets.resolve(account.password))
 
 

@@ -52,6 +52,26 @@ def test_a_password_that_the_kdc_refuses_stops_the_run_with_its_reason(loaded):
     assert (said.code, "Preauthentication failed" in said.error["detail"][0]) == (1, True)
 
 
+def test_an_account_that_left_the_config_since_and_a_password_that_cannot_be_read_are_told_and_nothing_was_sent(loaded):
+    lose(loaded)
+    password, config = loaded.lab.folder / "kdc-password", Path(loaded.config)
+    right, whole = password.read_text(), config.read_text()
+    password.write_text("another-Password-1")
+    assert loaded("manager", "start", "--yes").code == 1
+    loaded.forget_requests()
+    without_account(loaded)
+    said = loaded("playbook", "resume")
+    assert (said.code, "names no `manager.kdc` any more" in said.err) == (5, True), said.err
+    config.write_text(whole)
+    password.unlink()
+    said = loaded("playbook", "resume")
+    assert (said.code, str(password) in said.err, calls(loaded)) == (3, True, []), said.err
+    password.write_text(right)
+    password.chmod(0o600)
+    said = loaded("playbook", "resume")
+    assert (said.code, calls(loaded), "cannot be told" in said.err) == (0, [IMPORT, GENERATE], False), said.err
+
+
 def test_without_an_account_in_the_config_the_plan_says_what_is_missing(loaded, monkeypatch):
     looked = doctor.guarded  # at the manager alone, as at all else in its own tests
     monkeypatch.setattr(doctor, "guarded", lambda label, *told: looked(label, *told) if label == "manager" else ())
