@@ -72,7 +72,12 @@ class SettingPlaceArguments(PlaceArguments):
 
 
 def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Place:
-    """Return a service by its name; the monitoring service has one too, and no cluster.
+    """Return a service by its name, as `found_service` does."""
+    return found_service(manager, service, cluster)[0]
+
+
+def found_service(manager: ManagerSight, service: str, cluster: str = "") -> tuple[Place, Service]:
+    """Return a service by its name, with what the manager says of it; the monitoring service has a name, no cluster.
 
     Raises:
         UnknownName: there is none.
@@ -83,7 +88,8 @@ def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Plac
     if not cluster and (monitoring := manager.management_service()) is not None:
         known[Place("", monitoring.name)] = monitoring
     if found := [place for place in known if place.service == service]:
-        return _only(found, f"{len(found)} clusters have a service {service!r}", "say which cluster")
+        place = _only(found, f"{len(found)} clusters have a service {service!r}", "say which cluster")
+        return place, known[place]
     names = sorted({place.service for place in known})
     where = f" in cluster {searched[0].name}" if cluster else ""
     raise unknown(f"there is no service {service!r}{where}", service, names, _LIST)

@@ -49,9 +49,7 @@ class _Moving(Step[A]):
 class _ServiceVerb(_Moving[places.ServiceArguments]):
     def plan(self, args: places.ServiceArguments, sight: Sight) -> Iterable[Action]:
         """Plan one command; the service is found here, once."""
-        place = places.find_service(sight.manager, args.service, args.cluster)
-        found = places.service_of(sight.manager, place)
-        assert found is not None  # it was just found
+        place, found = places.found_service(sight.manager, args.service, args.cluster)
         stale = f", its configuration {found.staleness}" if found.staleness not in ("", "FRESH") else ""
         opposite = _OPPOSITE.get(self.verb)
         yield self.action(

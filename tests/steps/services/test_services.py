@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from maint.adapters.manager.client import ManagerClient
+from maint.model.manager import Cluster, Service
 from maint.steps.services import services
+from maint.steps.services.places import ServiceArguments
 
 SERVICE = "POST /api/v45/clusters/base/services/hive/commands"
 HDFS = "/api/v45/clusters/base/services/hdfs"
@@ -63,6 +65,16 @@ def test_what_somebody_deletes_after_the_plan_needs_no_stop(loaded, tmp_path, mo
     assert (said.code, loaded.sent) == (0, []), said.err
     (action,) = said.json["actions"]
     assert action["outcome"] == "unchanged" and action["detail"].endswith("of base is gone already")
+
+
+def test_a_service_that_somebody_deletes_while_it_is_planned_is_no_crash():
+    listed = iter([[Service("hdfs", "HDFS", "STARTED", "FRESH")], []])
+    clusters = [Cluster("base", "base", "BASE_CLUSTER", "7")]
+    manager = SimpleNamespace(
+        clusters=lambda: clusters, services=lambda _: next(listed), management_service=lambda: None
+    )
+    (action,) = services.StopService().plan(ServiceArguments(service="hdfs"), SimpleNamespace(manager=manager))
+    assert action.summary == "stop service hdfs of base (it is STARTED)"
 
 
 def test_a_service_that_does_not_stop_fails_with_the_reason_of_the_child_and_the_run_which_resume_alone_does_not_find(
