@@ -173,6 +173,15 @@ def test_every_exit_code_is_in_the_help_and_in_the_readme() -> None:
     assert [code for code in codes if not re.search(rf"\| (\d+, )*{code}(, \d+)* \|", readme)] == []
 
 
+def test_every_line_that_a_journal_may_hold_is_in_the_help_and_in_its_room() -> None:
+    source = "".join(path.read_text() for path in (PACKAGE / "engine").glob("*.py"))
+    lines = set(re.findall(r'write\((?:\s*index,\s*action,)?\s*"([a-z]+)"', source))
+    assert "intent" in lines and "ended" in lines
+    for text in (topic("files"), (PACKAGE / "engine" / "README.md").read_text()):
+        told = {bare(first) for first, *_ in (*cells(text, columns=2), *cells(text, columns=3))}
+        assert lines <= told, lines - told
+
+
 def test_every_key_of_a_playbook_is_in_the_help() -> None:
     told = {bare(row[0]) for row in cells(topic("playbooks"), columns=2)}
     keys = {
