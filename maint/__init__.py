@@ -1,3 +1,3 @@
 """Cluster maintenance for Cloudera-style data platforms."""
 
-__version__ = "0.3.25"
+__version__ = "0.3.26"
