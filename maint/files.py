@@ -415,7 +415,7 @@ def decoded(content: bytes, kind: type[Kind]) -> Kind:
     """Return what JSON of ours says; Damaged where it is not one, or of another form."""
     try:
         return msgspec.json.decode(content, type=kind)
-    except (ValueError, RecursionError) as error:  # what is not UTF-8, and what is nested too deep, too
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # what is not UTF-8, or nested too deep, too
         raise Damaged(str(error)) from None
 
 

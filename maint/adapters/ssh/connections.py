@@ -348,7 +348,8 @@ def _load_key(path: Path, setting: str) -> PKey:
     except Exception as error:  # paramiko lets through whatever its parsers raise
         # Its own words may quote the file.
         words, hint = "expected: a private key as ssh-keygen writes it", f"look at {setting}"
-        if isinstance(error, TypeError) or type(error).__name__ == "PasswordRequiredException":
+        protected = isinstance(error, TypeError) or "password-protected" in str(error.__context__)  # cryptography 44
+        if protected or type(error).__name__ == "PasswordRequiredException":
             words = "it has a passphrase, and nobody is there to type it"
             hint = f"load it into an SSH agent and leave {setting} out, or use a key without a passphrase"
         raise Invalid(f"the SSH key {path} cannot be used", detail=[words], hint=hint) from None
