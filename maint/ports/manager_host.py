@@ -286,7 +286,7 @@ def try_password(sight: Sight, path: str, password: Secret) -> Trial:
     """Try a password on the truststore at a path of the manager's host, with keytool; never raises for the host."""
     hosts = sight.settings.hosts_in("manager") if sight.settings.ssh else ()
     if not hosts:
-        return _untried("the config names no host over SSH")
+        return _untried("the config names no host over SSH", "add `ssh:` with its `user` to the site")
     host, given = hosts[0].name, password.reveal().encode() + b"\n"
     try:
         if why := stranger(sight, host):

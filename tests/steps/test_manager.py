@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,8 @@ from maint.cli import restore
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.model.manager import Command
+from maint.model.secret import Secret
+from maint.ports.manager_host import try_password
 from maint.steps.manager import management_service
 from tests.steps.conftest import FAST, PASSWORD, back_up, copy
 from tests.steps.operator import Operator
@@ -98,6 +101,12 @@ def test_the_password_goes_to_a_new_private_file(served, tmp_path, password):
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert password not in said.out + said.err
     assert password.encode() not in everything_written(served)
+
+
+def test_a_password_that_cannot_be_tried_for_want_of_ssh_is_told_with_what_to_do():
+    trial = try_password(SimpleNamespace(settings=SimpleNamespace(ssh=None)), "/truststore", Secret("x"))
+    assert trial.opens is None
+    assert trial.hint.startswith("add `ssh:`")
 
 
 def test_a_password_that_does_not_open_the_truststore_is_not_handed_over_and_no_part_of_a_backup(loaded, tmp_path):
