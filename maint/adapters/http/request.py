@@ -10,7 +10,7 @@ import requests
 from msgspec import Struct
 from requests.auth import AuthBase
 
-from maint.errors import WorkFailed
+from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.ports.virtual_cluster import Content
 
@@ -75,9 +75,14 @@ class HttpCall(Struct, frozen=True):
 
 
 class Basic(AuthBase):
-    """Sends an account's name and password ahead of any challenge, in UTF-8 (M2.2)."""
+    """Sends an account's name and password ahead of any challenge, in UTF-8 (M2.2); Invalid: a name that it cannot."""
 
     def __init__(self, username: str, password: Secret) -> None:
+        if ":" in username:  # what follows it would count as the password, and count against another account
+            raise Invalid(
+                f"the account name {username!r} holds a colon, which HTTP Basic cannot carry",
+                hint="let the config name an account without one",
+            )
         self.username = username
         pair = f"{username}:{password.reveal()}".encode()
         self._header = Secret(b64encode(pair).decode("ascii"))

@@ -384,11 +384,6 @@ class ManagerSession:
         return self._transport.fetch(HttpCall("GET", self.address() + _PATH, read=self._transport.timeouts.read), auth)
 
     def _basic(self, login: Login) -> Basic:
-        if ":" in login.username:
-            raise Invalid(
-                f"the account name {login.username!r} holds a colon, which HTTP Basic cannot carry",
-                hint="set manager.username to an account without one",
-            )
         return Basic(login.username, self._password(login))
 
     def _password(self, login: Login) -> Secret:

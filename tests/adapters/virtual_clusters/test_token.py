@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from pytest_httpserver import HTTPServer
 
-from maint.errors import CannotReach, LoginRefused
+from maint.errors import CannotReach, Invalid, LoginRefused
 from tests.adapters.manager.conftest import answer, request_head
 from tests.adapters.virtual_clusters.conftest import Bench, spark
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
@@ -57,6 +57,14 @@ def test_a_token_is_renewed_before_it_expires(bench: Bench, seconds: int, good: 
     bench.clock.pauses.append(seconds - good - 0.1)
     client.info()
     assert bench.api.tokens == 2
+
+
+def test_a_colon_in_an_account_name_is_refused_and_counts_against_no_other_account(
+    bench: Bench, server: HTTPServer
+) -> None:
+    with pytest.raises(Invalid, match="colon"):
+        bench.client(username="etl_user:x").info()
+    assert server.log == []
 
 
 def test_a_refused_token_is_renewed_once(bench: Bench) -> None:
