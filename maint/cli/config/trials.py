@@ -267,10 +267,10 @@ def _know(draft: Draft, asker: Asker, host: HostSettings, host_key: str) -> None
     if seen.reason:
         raise CannotReach(f"{host.address} shows no host key: {seen.reason}", hint="are address and port right?")
     words = f"  {seen.recorded_as} shows {seen.type} {seen.fingerprint}, which is {seen.standing.value}"
-    if seen.standing is Standing.KNOWN:
+    if seen.standing is Standing.KNOWN and host_key in ("", seen.fingerprint):
         draft.screen.say(words)
         return
-    if seen.standing is not Standing.UNKNOWN:
+    if seen.standing not in (Standing.UNKNOWN, Standing.KNOWN):
         draft.screen.say(words)
         raise Refused(
             f"the host key of {host.address} is {seen.standing.value}", hint=f"look at {path}: who answers there?"

@@ -113,6 +113,14 @@ def test_a_host_key_is_recorded_below_a_line_that_nobody_ended(lab, here):
     assert (here / "everybodys").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_host_key_that_is_recorded_is_not_believed_where_the_flag_names_another_one(lab, here):
+    assert maint("config", "init", "site.yaml", *flags(lab)).code == 0
+    said = maint("config", "init", "other.yaml", *flags(lab, host_key="SHA256:other", recipient="new:other.key"))
+    assert (said.code, "nobody believes the host key" in said.err) == (5, True), said.err
+    assert not (here / "other.yaml").exists()
+    assert maint("config", "init", "same.yaml", *flags(lab, recipient="new:same.key")).code == 0
+
+
 def test_without_a_terminal_the_missing_flags_are_named_and_nothing_is_written(lab, here):
     said = maint("config", "init", "site.yaml", "--manager", "127.0.0.1", "-o", "json")
     assert said.code == 2
