@@ -26,7 +26,7 @@ from maint.cli.site.page_facts import keep_checks
 from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError, WorkFailed
-from maint.files import LARGEST, explaining, read_file
+from maint.files import LARGEST, read_file, writing
 from maint.files import replace as write_file
 from maint.model.fleet import Contact, Finding, HostReply, State
 from maint.model.formatting import tell_time
@@ -197,8 +197,8 @@ def _gathered(
 ) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     ids = ["ecs.plan"] if request.plan and not request.chosen else request.ids
     checks = select(ids, request.groups, request.phase or RUNNING)
-    if flags.dry_run and (writing := [check.id for check in checks if check.opt_in]):
-        screen.say(f"would try {', '.join(writing)}, which writes")
+    if flags.dry_run and (trying := [check.id for check in checks if check.opt_in]):
+        screen.say(f"would try {', '.join(trying)}, which writes")
         checks = [check for check in checks if not check.opt_in]
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
     with opened(flags, limited_here=False) as (configured, _):  # hosts that answered in time are judged
@@ -320,6 +320,6 @@ def _save(path: str, text: str) -> None:
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
     if not path.absolute().parent.is_dir():
-        raise Invalid(f"{path} cannot be written: there is no folder {path.absolute().parent}", hint="make it first")
-    with explaining(f"{path} cannot be written", "name another file"):
+        raise WorkFailed(f"{path} cannot be written: there is no folder {path.absolute().parent}", hint="make it first")
+    with writing(path):
         write_file(path.absolute(), text.encode("utf-8", "replace"))

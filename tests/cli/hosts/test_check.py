@@ -278,6 +278,15 @@ def test_more_facts_than_can_be_read_back_are_not_kept(
     assert (said.code, "--facts reads 1000 at most" in said.err, kept.exists()) == (1, True, False)
 
 
+@pytest.mark.parametrize("option", ["--save-facts", "--report"])
+@pytest.mark.parametrize("place", ["/proc/facts", "missing/facts"])
+def test_a_file_that_cannot_be_written_is_work_that_failed_and_no_mistake_of_the_config(
+    operator: Operator, tmp_path: Path, option: str, place: str
+) -> None:
+    said = operator("host", "check", "--host", FIRST, "--check", "os.tz", option, str(tmp_path / place))
+    assert (said.code, "cannot be written" in said.err) == (1, True), said.err
+
+
 @pytest.fixture(scope="module")
 def facts(operator: Operator, tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("facts") / "facts.json"
