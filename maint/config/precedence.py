@@ -87,6 +87,7 @@ class Settings:
         self._environ = environ
         self._looked = looked
         self.chosen = flags.site or environ.get("MAINT_SITE") or None
+        self._by_variable = not flags.site
         self._state = (flags.state, "the command") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
 
     @property
@@ -183,6 +184,8 @@ class Settings:
         if chosen and chosen not in self.names:
             hint = meant(chosen, self.names, "choose one of them: --site NAME")
             detail = [f"configured: {', '.join(self.names)}", *(f"broken: {one.message}" for one in self.mistakes)]
+            if self._by_variable and chosen == self.chosen:  # which nobody has just typed
+                detail.insert(0, "MAINT_SITE names it")
             raise UsageError(f"there is no site {chosen!r}", detail=detail, hint=hint)
 
     def secret_variables(self) -> frozenset[str]:
