@@ -134,6 +134,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "last ends": lambda: ends(site),
             "schedule": lambda: timers(site),
             "notices": lambda: _notices(site),
+            "metrics": lambda: _metrics(site),
         }
         if said is None:  # the reason of most others
             looks = {"backup": looks["backup"], **looks}
@@ -387,6 +388,14 @@ def _notices(site: ConfiguredSite) -> Iterator[Line]:
         else:
             at = datetime.fromtimestamp(seen.at, UTC)
             yield Line(f"notice {one.name}", OK, f"arrived at {tell_time(at)}")
+
+
+def _metrics(site: ConfiguredSite) -> Iterator[Line]:
+    """Say that nobody reads what each run writes, where its file has another name than a collector looks for."""
+    path = site.settings.metrics
+    if path and path.suffix != ".prom":
+        words = f"nobody reads {path}: Prometheus' textfile collector takes files whose names end in .prom"
+        yield Line("metrics", WARN, words, "give the key `metrics` a name that ends so")
 
 
 def _leftovers() -> Iterator[Line]:

@@ -62,6 +62,16 @@ def test_a_table_has_a_line_for_each_and_an_old_backup_is_a_warning(alone):
     assert any(line.startswith("backup") and " warn " in line for line in told)
 
 
+def test_a_file_of_metrics_whose_name_no_collector_looks_for_is_a_warning(alone):
+    path = alone.lab.folder / "config.yaml"
+    text = path.read_text()
+    for name, told in (("maint.prom", False), ("maint.txt", True)):
+        path.write_text(text.replace("    backup:\n", f"    metrics: {name}\n    backup:\n", 1))
+        found = checks(alone("doctor", "-o", "json"))
+        assert ("metrics" in found) is told, name
+    assert (found["metrics"]["state"], "maint.txt" in found["metrics"]["words"]) == ("warn", True)
+
+
 def test_a_config_with_a_mistake_is_the_first_thing_told(alone):
     path = alone.lab.folder / "config.yaml"
     path.write_text(path.read_text().replace("manager:", "manger:", 1))
