@@ -159,6 +159,13 @@ def test_every_environment_variable_is_in_the_help() -> None:
     assert untold == [], "declare it in GENERAL of config/precedence.py, or tell it in maint/help/configuration.md"
 
 
+def test_every_file_that_a_run_keeps_in_a_state_folder_is_in_the_help() -> None:
+    engine = [path for name, path in modules().items() if name.startswith("maint.engine.")]
+    kept = {text for path in engine for _, text in strings(path) if re.fullmatch(r"[a-z-]+\.json", text)}
+    assert len(kept) > 2
+    assert [name for name in sorted(kept) if name not in topic("files")] == [], "give it a line in maint/help/files.md"
+
+
 def test_every_form_of_a_secret_reference_is_in_the_help() -> None:
     assert [form for form in FORMS.split(", ") if f"`{form}`" not in topic("configuration")] == []
 
