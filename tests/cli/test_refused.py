@@ -193,7 +193,8 @@ def test_a_plan_file_that_is_nested_too_deeply_is_refused(still, tmp_path):
 
 
 def test_a_timeout_that_is_none_is_wrong_usage(still):
-    assert still("cluster", "stop", "base", "--yes", "--timeout", "soon").code == 2
+    for limit in ("soon", "0s", "0ms"):
+        assert still("cluster", "stop", "base", "--yes", "--timeout", limit).code == 2, limit
 
 
 def test_a_mistake_of_the_config_is_not_blamed_on_a_shipped_playbook(still):
