@@ -27,7 +27,7 @@ from maint.config.paths import actor, config_file
 from maint.config.precedence import Settings
 from maint.config.schema import SiteSettings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Refused, StoreFailed, UsageError
+from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Refused, StoreFailed
 from maint.files import visible
 from maint.model.formatting import tell_times
 from maint.model.manager import CLOSE_COMMAND
@@ -234,11 +234,8 @@ def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
 
 
 def limit_of(flags: Flags) -> float | None:
-    """Return `--timeout` in seconds, None where it was not given; UsageError where it leaves no time."""
-    limit = None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
-    if limit == 0:
-        raise UsageError(f"--timeout {flags.timeout} leaves no time", hint="leave it out, or give such as 10m")
-    return limit
+    """Return `--timeout` in seconds, None where it was not given."""
+    return None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
 
 
 def limits_of(flags: Flags, site: ConfiguredSite) -> tuple[float | None, float | None]:
