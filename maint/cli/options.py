@@ -258,8 +258,8 @@ def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer han
         said["no_safety_net"] = " ".join(said["no_safety_net"].split())
         if not said["no_safety_net"]:
             raise UsageError("--no-safety-net wants a reason", hint="say why nothing needs to come back")
-    if "timeout" in said:
-        seconds_of("--timeout", said["timeout"])
+    if "timeout" in said and not seconds_of("--timeout", said["timeout"]):
+        raise UsageError("--timeout must be more than 0", hint="such as 25m, or leave it out")
     places = {name: said.pop(name) for name in list(said) if name in Connection.__struct_fields__}
     where = {name: tuple(value) if isinstance(value, list) else value for name, value in places.items()}
     return msgspec.structs.replace(before, **said, connection=msgspec.structs.replace(before.connection, **where))
