@@ -38,7 +38,7 @@ def test_an_argument_that_can_only_be_wrong_is_told_where_it_stands(step: str, t
     book = tmp_path / "book.yaml"
     line = f"  - {{name: One, do: {step}}}"
     book.write_text(f"name: book\nsummary: One.\nsteps:\n{line}\n")
-    said = maint("playbook", "lint", str(book))
+    said = maint("playbook", "lint", str(book), HOME=str(tmp_path))
     before, words = WRONG[step]
     assert said.code == 3
     assert f"{book}:4:{line.index(before) + len(before) + 1}: " in said.err
@@ -60,7 +60,7 @@ def test_what_a_parameter_fills_is_judged_when_it_is_filled(step: str, tmp_path:
     book = tmp_path / "book.yaml"
     parameters = "parameters:\n  one: {type: string}\n"
     book.write_text(f"name: book\nsummary: One.\n{parameters}steps:\n  - {{name: One, do: {step}}}\n")
-    said = maint("playbook", "lint", str(book))
+    said = maint("playbook", "lint", str(book), HOME=str(tmp_path))
     assert said.code == 0, said.err
 
 

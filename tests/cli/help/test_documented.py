@@ -93,7 +93,7 @@ def test_a_file_that_is_shown_is_taken(block: Block, tmp_path: Path) -> None:
         return
     if block.taken_as in ("playbook", "steps"):
         path.write_text(shown if block.taken_as == "playbook" else f"name: x\nsummary: X.\nsteps:\n{shown}\n")
-        said = maint("playbook", "lint", str(path))
+        said = maint("playbook", "lint", str(path), HOME=str(tmp_path))
     elif block.taken_as == "test":
         path.write_text(shown)
         said = maint("playbook", "test", str(path), "--dry-run")  # `test_the_example_of_the_help_runs` does it

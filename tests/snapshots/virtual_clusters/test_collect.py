@@ -21,6 +21,7 @@ from maint.cli.site.page_facts import gather
 from maint.config.schema import Keep
 from maint.errors import Refused, StoreFailed
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
+from maint.model.virtual_cluster import File
 from maint.ports.streams import Cut
 from maint.snapshots import prune
 from maint.snapshots.capture import recipients_of, take
@@ -326,9 +327,9 @@ def test_a_file_that_is_cut_on_its_way_is_asked_for_again(
     real = client.download
 
     @contextmanager
-    def cut(resource: str, path: str) -> Iterator[Any]:
-        with real(resource, path) as answer:
-            if cuts[0] and path == "basket.py":
+    def cut(resource: str, file: File) -> Iterator[Any]:
+        with real(resource, file) as answer:
+            if cuts[0] and file.path == "basket.py":
                 cuts[0] -= 1
                 yield _Cut(answer.read(3))
             else:
