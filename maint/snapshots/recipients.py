@@ -91,10 +91,11 @@ def _tried(sight: Sight, snapshot: Snapshot, part: str, recipient: str, key: Sec
 
 
 class Aged(msgspec.Struct, frozen=True):
-    """A snapshot that is encrypted for others than today's recipients, and the one made of it, where there is one."""
+    """A snapshot that is encrypted for others than today's recipients, and what was made of it, where there is that."""
 
     old: Entry
     made: Snapshot | None
+    newer: str = ""  # what an earlier change of keys made of it: what is made of that is also the new one of this
 
 
 def aged(site: Site) -> Sequence[Aged]:
@@ -107,16 +108,27 @@ def aged(site: Site) -> Sequence[Aged]:
     if unread := [f"{one.id}: {one.problem}" for one in known if one.unread]:
         words = f"{show_count(len(unread), 'snapshot')} could not be looked at, so nothing is encrypted anew"
         raise Refused(words, detail=unread, hint="look at the store, then run this again; keep the old key until then")
-    made = {
-        one.snapshot.rekeyed_from.get("snapshot"): one.snapshot
-        for one in known
-        if one.snapshot is not None and set(one.snapshot.recipients) == wanted
-    }
-    return [
-        Aged(one, made.get(one.id))
-        for one in known
-        if one.snapshot is not None and set(one.snapshot.recipients) != wanted
-    ]
+    snapshots = [one.snapshot for one in known if one.snapshot is not None]
+    snapshots.sort(key=lambda one: set(one.recipients) == wanted)  # the last counts where several were made of one
+    made = {one.rekeyed_from.get("snapshot", ""): one for one in snapshots}
+    found = []
+    for one in known:
+        if one.snapshot is None or set(one.snapshot.recipients) == wanted:
+            continue
+        newest = _newest(made, one.id)
+        if newest is None or set(newest.recipients) == wanted:
+            found.append(Aged(one, newest))
+        else:
+            found.append(Aged(one, None, newest.id))
+    return found
+
+
+def _newest(made: Mapping[str, Snapshot], of: str) -> Snapshot | None:
+    newest, seen = None, {of}
+    while (later := made.get(of)) is not None and later.id not in seen:
+        newest, of = later, later.id
+        seen.add(of)
+    return newest
 
 
 def rekey(site: Site, old: Entry, by: str) -> Generator[str, None, Snapshot]:

@@ -207,6 +207,8 @@ class Place:
                 continue
             if path.is_dir():
                 _remove(path)
+            if path.exists():
+                path.chmod(0o600)  # else who is not root could not look
             if path.is_symlink() or not path.exists() or path.read_bytes() != content:
                 path.unlink(missing_ok=True)
                 path.parent.mkdir(parents=True, exist_ok=True)

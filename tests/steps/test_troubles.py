@@ -73,7 +73,7 @@ def test_a_server_that_did_not_start_again_is_restarted_and_not_waited_for_when_
 def test_a_folder_of_units_that_belongs_to_another_names_the_ways_out() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder, config = Path(name) / "units", Path(name) / "maint.yaml"
-        folder.mkdir(mode=0o500)
+        folder.mkdir(mode=0)
         Path(name).chmod(0o755)
         config.write_text(CONFIG)
         if os.geteuid() == 0:

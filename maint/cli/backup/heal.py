@@ -184,8 +184,7 @@ def rekey(
         wanted = find_id(site, snapshot) if snapshot else ""
         todo = _chosen(site, wanted)
         if flags.dry_run or not (todo or prune_old):
-            words = [f"would encrypt {one.old.id} anew" if not one.made else f"{one.old.id} is {one.made.id} already"
-                     for one in todo]  # fmt: skip
+            words = [_shown(one) for one in todo]
             words += [f"would remove {one.old.id}, once the new one is proven" for one in todo if prune_old]
             screen.emit(
                 {"rekeyed": [_json(one, one.made) for one in todo]},
@@ -204,12 +203,19 @@ def rekey(
         refresh(site, screen, BRIEFLY)
         done: list[Json] = [_json(one, new) for one, new in made]
         before = sum(one.made is not None for one, _ in made)
-        told = f"encrypted anew: {show_count(len(made) - before, 'snapshot')}"
+        fresh = {new.id for one, new in made if one.made is None}
+        told = f"encrypted anew: {show_count(len(fresh), 'snapshot')}"
         told += f", {before} already before" if before else ""
         screen.emit({"rekeyed": done}, told if todo or done else _NOTHING)
         if problems:
             raise PartlyDone(f"not everything was done: {len(problems)}", detail=problems, hint=_AGAIN)
         return 0
+
+
+def _shown(one: Aged) -> str:
+    if one.made:
+        return f"{one.old.id} is {one.made.id} already"
+    return f"{one.old.id} is {one.newer}, encrypted before" if one.newer else f"would encrypt {one.old.id} anew"
 
 
 def _chosen(site: ConfiguredSite, wanted: str) -> Sequence[Aged]:
@@ -219,17 +225,17 @@ def _chosen(site: ConfiguredSite, wanted: str) -> Sequence[Aged]:
 def _carried_out(
     site: ConfiguredSite, screen: Screen, todo: Sequence[Aged], prune_old: bool
 ) -> tuple[list[tuple[Aged, Snapshot]], list[str]]:
-    made, problems, mistyped, unread = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped](), 0
+    anew, problems, mistyped, unread = dict[str, Snapshot](), list[str](), list[Mistyped](), 0
     if prune_old and todo:
         refuse_clock_ahead(site)  # `let_go` would, after hours of reading
     unproven = {entry.id for entry in entries(site) if entry.proven is None} if todo else set()
-    for one in todo:
+    for one in sorted(todo, key=lambda each: bool(each.newer)):
         try:
-            new = one.made or screen.follow(encrypt_anew(site, one.old, actor()))
+            new = one.made or anew.get(one.newer) or screen.follow(encrypt_anew(site, one.old, actor()))
             if one.made and new.id in unproven:  # a run before had no key for it, or was killed
                 screen.follow(prove_new(site, new, opening=True))
             copy_holds(site, one, new)
-            made.append((one, new))
+            anew[one.old.id] = new
         except Mistyped as failure:
             mistyped.append(failure)
         except (WorkFailed, Refused) as failure:
@@ -241,6 +247,7 @@ def _carried_out(
                 screen.say(gone.message)
             else:
                 problems.append(f"{one.old.id}: {failure.in_a_line}")
+    made = [(one, anew[one.old.id]) for one in todo if one.old.id in anew]
     problems += screen.follow(replicate(site)) if site.copies and made else []
     for one, new in made if prune_old else ():
         try:

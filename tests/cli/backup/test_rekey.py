@@ -73,6 +73,28 @@ def test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked(cha
     assert changed("backup", "verify", made[-1]).code == 0
 
 
+def test_one_change_of_keys_after_another_makes_one_new_snapshot_of_each_and_the_oldest_go_with_the_others(
+    changed: Any,
+) -> None:
+    first = stored(changed, "backups")
+    assert changed("backup", "rekey", "--all").code == 0
+    second = [one for one in stored(changed, "backups") if one not in first]
+    change_recipient(changed)
+    shown = changed("backup", "rekey", "--all", "--dry-run").out
+    assert all(f"would encrypt {one} anew" in shown for one in second)
+    assert not any(f"would encrypt {one} anew" in shown for one in first)
+    said = changed("backup", "rekey", "--all", "-o", "json")
+    assert said.code == 0, said.err
+    third = [one for one in stored(changed, "backups") if one not in first + second]
+    made = {one["from"]: one["snapshot"] for one in said.json["rekeyed"]}
+    assert (sorted(made), sorted({*made.values()}), len(third)) == (sorted(first + second), third, len(first))
+    (changed.lab.folder / "backups" / SITE / third[0]).rename(changed.lab.folder / "lost")
+    change_recipient(changed)
+    assert changed("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
+    assert len(stored(changed, "backups")) == len(first)
+    assert changed("backup", "verify", stored(changed, "backups")[0]).code == 0
+
+
 def test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew(changed: Any) -> None:
     for one in stored(changed, "backups"):
         assert changed("backup", "hold", one, "--reason", "before the upgrade").code == 0

@@ -33,7 +33,9 @@ MARKED = 56
 def lab(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("documented")
     with Lab(copy(backed_up, folder / "lab")) as lab:
-        (lab.folder / "few.yaml").write_text(json.dumps(few_hosts(lab.folder / "config.yaml")))
+        few = lab.folder / "few.yaml"
+        few.write_text(json.dumps(few_hosts(lab.folder / "config.yaml")))
+        few.chmod(0o600)  # whatever the umask
         yield Operator(lab)
 
 

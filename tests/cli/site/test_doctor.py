@@ -94,6 +94,7 @@ def test_a_config_that_anybody_may_write_fails(alone):
     folder = alone.lab.folder
     (folder / "sites.d").mkdir(mode=0o700)
     (folder / "sites.d/more.yaml").write_text("sites: {}\n")
+    (folder / "sites.d/more.yaml").chmod(0o660)
     for name, sound, loose in (
         ("config.yaml", 0o600, 0o666),
         ("sites.d", 0o700, 0o777),
