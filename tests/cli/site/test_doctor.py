@@ -22,6 +22,7 @@ from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
 from maint.engine.lock import site_lock, works_on
+from maint.retry import answering
 from tests.cli.conftest import only_the_manager
 from tests.steps.conftest import PASSWORD, back_up
 from tests.steps.operator import SITE
@@ -612,7 +613,7 @@ def test_a_certificate_of_a_virtual_cluster_that_ends_soon_is_told_with_what_mak
 
 
 def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(few, monkeypatch):
-    monkeypatch.setattr(doctor_lines, "REACH", 0.001)
+    monkeypatch.setattr(doctor, "within", lambda clock, hint: answering(clock, 0.001, "", hint))
     found = checks(few("doctor", "-o", "json"))
     assert found["virtual cluster Default-VC-abc12345"]["words"] == "no answer within 0.001 s"
     assert "the rest" not in found and found["store"]["state"] == "ok"
