@@ -361,7 +361,9 @@ def test_a_build_server_gets_a_case_for_each_check_and_host_and_a_person_a_page_
     sick: Operator, tmp_path: Path
 ) -> None:
     sick.lab.break_(FIRST, "swappiness-60")
-    tree = ET.fromstring(sick("host", "check", "-o", "junit", *ON_SOME, "--report", str(tmp_path / "hosts.html")).out)
+    said = sick("host", "check", "-o", "junit", *ON_SOME, "--report", str(tmp_path / "hosts.html"))
+    assert said.code == 1, said.err
+    tree = ET.fromstring(said.out)
     assert {*SOME} <= {suite.get("name") for suite in tree.findall("testsuite")}
     assert [case.get("name") for case in tree.iter("testcase") if case.find("failure") is not None] == ["os.swappiness"]
     page = (tmp_path / "hosts.html").read_text()
