@@ -95,6 +95,22 @@ def test_one_change_of_keys_after_another_makes_one_new_snapshot_of_each_and_the
     assert changed("backup", "verify", stored(changed, "backups")[0]).code == 0
 
 
+def test_where_what_an_earlier_change_of_keys_made_is_damaged_the_older_one_is_encrypted_anew(changed: Any) -> None:
+    first = stored(changed, "backups")
+    assert changed("backup", "rekey", "--all").code == 0
+    second = [one for one in stored(changed, "backups") if one not in first]
+    for place in ("backups", "second"):
+        part = changed.lab.folder / place / SITE / second[0] / "deployment.json.zst.age"
+        part.write_bytes(part.read_bytes()[:-1])
+    change_recipient(changed)
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes", "-o", "json")
+    assert (said.code, second[0] in said.err) == (7, True), said.err
+    made = {one["from"]: one["snapshot"] for one in said.json["rekeyed"]}
+    assert sorted(made) == sorted([*first, second[1]])
+    assert stored(changed, "backups") == sorted([second[0], *{*made.values()}])
+    assert changed("backup", "verify", made[first[0]]).code == 0
+
+
 def test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew(changed: Any) -> None:
     for one in stored(changed, "backups"):
         assert changed("backup", "hold", one, "--reason", "before the upgrade").code == 0
